@@ -1,0 +1,282 @@
+/*
+ * pandostore.h - the public interface of libpandostore.
+ *
+ * A store is a directory that holds one memory-mapped copy-on-write B+tree file (pando.db) and a
+ * write-ahead log. Keys and values are byte strings; keys are ordered by unsigned bytes, a prefix
+ * before its extensions. A store holds up to PS_MAX_TREES named trees.
+ *
+ * Threads. A store may be used by any number of threads. There is one write transaction at a time;
+ * ps_begin() waits for the one before it. Readers never wait for the writer, the writer never for
+ * readers. A snapshot, a transaction, and the cursors made from them belong to one thread at a
+ * time.
+ *
+ * Memory. What a read returns (struct ps_slice) points into the store. Read from a snapshot it
+ * stays valid until that snapshot is renewed, reset or freed; read from a transaction, until the
+ * next change made in that transaction. Keys returned by a cursor are valid until it moves.
+ *
+ * Errors. Functions return 0 or a negative enum ps_error; ps_strerror() has a text for each. For
+ * damage and failing system calls ps_last_fault() says which file, where, and what.
+ */
+#ifndef PANDO_STORAGE_PANDOSTORE_H
+#define PANDO_STORAGE_PANDOSTORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_MAX_TREES 4096                      /* named trees in a store */
+#define PS_MAX_TREE_NAME 255                   /* bytes in a tree's name (at least 1) */
+#define PS_MAX_KEY 65536u                      /* bytes in a key (0 is allowed) */
+#define PS_MAX_VALUE (65536u + 1024u)          /* bytes in a value (0 is allowed) */
+#define PS_MAX_SAVEPOINTS 64                   /* savepoints open at once in a transaction */
+#define PS_MAX_SNAPSHOTS 1024                  /* snapshots existing at once in a store */
+
+enum ps_error {
+    PS_OK = 0,
+    PS_NOTFOUND = -1,  /* no such key, tree, or position */
+    PS_EXISTS = -2,    /* it is there already */
+    PS_INVALID = -3,   /* an argument is outside its range */
+    PS_TOOBIG = -4,    /* key, value or name over its limit */
+    PS_BUSY = -5,      /* no room for this now: commit (or abort), then try again */
+    PS_TXNFULL = -6,   /* one transaction larger than the store's dirty memory can hold */
+    PS_NOSPACE = -7,   /* the disk is full; writing resumes by itself when space returns */
+    PS_IO = -8,        /* a system call failed; nothing was changed */
+    PS_CORRUPT = -9,   /* the file or the log is damaged: see ps_last_fault() */
+    PS_POISONED = -10, /* a sync failed earlier: reads go on, writes do not until reopened */
+    PS_LOCKED = -11,   /* another process has this directory open */
+    PS_NOMEM = -12,    /* out of memory, or of address space */
+    PS_UNKNOWN = -13,  /* the log failed: this commit may or may not survive; read back */
+    PS_LIMIT = -14,    /* too many trees, snapshots or savepoints */
+    PS_VERSION = -15,  /* the file is of another format version or page size */
+};
+
+/* How long an acknowledged commit lasts. A commit may ask for more than the store's level. */
+enum ps_durability {
+    PS_NONE = 0,     /* no log: survives from the next checkpoint on */
+    PS_EVERYSEC = 1, /* in the operating system: survives the process; the machine after <= 1 s */
+    PS_ALWAYS = 2,   /* on the device */
+};
+
+struct ps_slice {
+    const void *data;
+    size_t len;
+};
+
+/* Where something went wrong. Texts are empty when nothing did. */
+struct ps_fault {
+    int code;        /* enum ps_error */
+    int sys_errno;   /* errno of the failing system call, or 0 */
+    uint64_t offset; /* byte offset in the file */
+    char file[256];  /* path of the file */
+    char what[192];  /* kind of damage, or the call that failed */
+};
+
+struct ps_store;
+struct ps_view;     /* what can be read: a snapshot's or a transaction's state */
+struct ps_snapshot; /* one committed state, held for reading */
+struct ps_txn;      /* the write transaction */
+struct ps_cursor;
+struct ps_vfs;      /* storage/vfs.h: every file operation, replaceable by tests */
+
+typedef uint32_t ps_tree; /* a tree's number; stays the same for the life of the store */
+
+struct ps_options {
+    uint32_t page_size;           /* 4096..65536, a power of two; fixed at creation. 0: 4096 */
+    uint64_t dirty_memory;        /* bytes of arena for pages not yet in the file. 0: 256 MiB */
+    uint64_t map_size;            /* address space reserved for the file. 0: 1 TiB */
+    uint64_t log_segment_size;    /* bytes; 0: 16 MiB */
+    enum ps_durability durability;
+    uint32_t max_recovery_ms;     /* checkpoint before replay would take longer. 0: 1000 */
+    bool manual_checkpoint;       /* no checkpoint thread: only ps_checkpoint() and when full */
+    bool read_only_check;         /* open for pando-tool: recover nothing, write nothing */
+    const struct ps_vfs *vfs;     /* NULL: the operating system */
+    /* Called after states were published (rc 0: everything up to seq is) or dropped (rc < 0:
+     * everything after seq that was not yet published is gone, outcome PS_UNKNOWN). Called on the
+     * thread that published: the log thread or the committing one. Must not call back into the
+     * store's write functions. May be NULL. */
+    void (*on_publish)(void *arg, uint64_t seq, int rc);
+    void *arg;
+    void (*on_message)(void *arg, int level, const char *text); /* 0 notice, 1 warning; or NULL */
+};
+
+/* ---- the store ------------------------------------------------------------------------------ */
+
+/* What opening did. */
+struct ps_recovery {
+    bool created;               /* the directory held no store */
+    uint64_t checkpoint_seq;    /* the checkpoint it began with */
+    uint64_t log_from, log_to;  /* log positions (bytes since the store was made) replayed */
+    uint64_t replayed_commits, replayed_ops;
+    uint64_t torn_bytes;        /* unacknowledged tail cut from the log */
+    uint64_t microseconds;
+};
+
+/* Opens, or creates, the store in a directory (created if missing). `options` may be NULL. On
+ * failure *fault (may be NULL) says what and where, *store is NULL. */
+int ps_open(const char *dir, const struct ps_options *options, struct ps_store **store,
+            struct ps_recovery *recovery, struct ps_fault *fault);
+
+/* Ends the background threads, makes the log durable and closes. With `checkpoint` a checkpoint is
+ * made first, so that the next opening replays nothing. All snapshots must have been freed and no
+ * transaction may be open. The store is gone whatever is returned. */
+int ps_close(struct ps_store *store, bool checkpoint);
+
+/* Makes a checkpoint of the newest published state now and waits for it. Not inside a transaction
+ * of the calling thread. */
+int ps_checkpoint(struct ps_store *store);
+
+/* Changes the level of later commits. From PS_NONE upwards a checkpoint is made first. */
+int ps_set_durability(struct ps_store *store, enum ps_durability level);
+enum ps_durability ps_get_durability(const struct ps_store *store);
+void ps_set_max_recovery(struct ps_store *store, uint32_t ms);
+
+/* The newest published / durable (on the device, or in a checkpoint) commit sequence. */
+uint64_t ps_published(const struct ps_store *store);
+uint64_t ps_durable(const struct ps_store *store);
+
+/* Waits until commit `seq` is on the device (syncing now if need be). */
+int ps_flush(struct ps_store *store, uint64_t seq);
+
+const char *ps_strerror(int code);
+void ps_last_fault(struct ps_store *store, struct ps_fault *fault);
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* A new snapshot object, holding nothing yet. Cheap to keep: make one per thread and renew it. */
+int ps_snapshot_new(struct ps_store *store, struct ps_snapshot **snap);
+/* Takes the newest published state (wait-free in practice: one store, one fence, one check). */
+void ps_snapshot_renew(struct ps_snapshot *snap);
+/* Lets go of the state; a sleeping thread should hold none. */
+void ps_snapshot_reset(struct ps_snapshot *snap);
+void ps_snapshot_free(struct ps_snapshot *snap);
+/* Moves the snapshot to a checkpoint of a state at least as new as now, and waits for it: for
+ * snapshots meant to live (backup, SNAPSHOT OPEN). They hold file pages only, never dirty memory. */
+int ps_snapshot_pin(struct ps_snapshot *snap);
+/* Commit sequence of the state held. */
+uint64_t ps_snapshot_seq(const struct ps_snapshot *snap);
+
+/* What the read functions take. The view lives as long as its snapshot or transaction. */
+struct ps_view *ps_snapshot_view(struct ps_snapshot *snap);
+struct ps_view *ps_txn_view(struct ps_txn *txn);
+
+/* A tree's number by its name: 0 or PS_NOTFOUND. */
+int ps_tree_find(struct ps_view *view, struct ps_slice name, ps_tree *tree);
+
+/* The value of a key: 0 or PS_NOTFOUND (also for a tree that does not exist in this view). */
+int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_slice *value);
+
+struct ps_lookup {
+    ps_tree tree;
+    struct ps_slice key;   /* in */
+    struct ps_slice value; /* out, if rc is 0 */
+    int rc;                /* out: 0, PS_NOTFOUND or another error */
+};
+/* Many lookups at once, interleaved so that their cache misses overlap. */
+void ps_get_many(struct ps_view *view, struct ps_lookup *lookups, size_t n);
+
+/* Entries in a tree: O(1). */
+int ps_count(struct ps_view *view, ps_tree tree, uint64_t *count);
+/* Number of keys less than `key`: O(log n). */
+int ps_rank(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t *rank);
+/* Number of keys k with low <= k < high; a NULL bound is open: O(log n). */
+int ps_count_range(struct ps_view *view, ps_tree tree, const struct ps_slice *low,
+                   const struct ps_slice *high, uint64_t *count);
+
+/* ---- cursors -------------------------------------------------------------------------------- */
+
+enum ps_seek { PS_GE, PS_GT, PS_LE, PS_LT, PS_EQ };
+
+/* A cursor over one tree of a view. In a transaction it stays right under the transaction's own
+ * changes: next and prev continue from the key it stood on. Must be closed before its view ends. */
+int ps_cursor_open(struct ps_view *view, ps_tree tree, struct ps_cursor **cursor);
+void ps_cursor_close(struct ps_cursor *cursor);
+/* Bounds: only keys with low <= key < high are seen; NULL is open. The bytes are copied. */
+int ps_cursor_bounds(struct ps_cursor *cursor, const struct ps_slice *low,
+                     const struct ps_slice *high);
+/* Each returns 0 and stands on an entry, or PS_NOTFOUND and stands on none. After running off an
+ * end, next/prev stay off it. */
+int ps_cursor_first(struct ps_cursor *cursor);
+int ps_cursor_last(struct ps_cursor *cursor);
+int ps_cursor_seek(struct ps_cursor *cursor, struct ps_slice key, enum ps_seek how);
+/* Stands on the entry number `rank` (0 is the first of the tree, bounds ignored for counting). */
+int ps_cursor_select(struct ps_cursor *cursor, uint64_t rank);
+int ps_cursor_next(struct ps_cursor *cursor);
+int ps_cursor_prev(struct ps_cursor *cursor);
+/* Key and value of the entry it stands on; either may be NULL. */
+int ps_cursor_get(struct ps_cursor *cursor, struct ps_slice *key, struct ps_slice *value);
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* Begins the write transaction; waits for the one before it to end. */
+int ps_begin(struct ps_store *store, struct ps_txn **txn);
+
+/* Makes sure that `ops` more puts or deletes with keys and values of together `bytes` bytes fit
+ * into dirty memory and file space. In a transaction without changes it waits (for checkpoint,
+ * relinking, readers); in one with changes it never does: PS_BUSY says commit first. PS_TXNFULL:
+ * it will never fit. PS_NOSPACE: the disk is full (deletes are still let through when `bytes` is
+ * 0). Without a call, each put and delete reserves for itself and may return the same. */
+int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes);
+
+/* Finds or makes a named tree. Making one is part of the transaction. */
+int ps_tree_create(struct ps_txn *txn, struct ps_slice name, ps_tree *tree);
+/* Removes a tree with all that is in it. */
+int ps_tree_drop(struct ps_txn *txn, ps_tree tree);
+
+int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value);
+int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key); /* PS_NOTFOUND: none there */
+/* Removes every entry; visits no leaf (but those that hold overflowing entries). */
+int ps_clear(struct ps_txn *txn, ps_tree tree);
+
+/* Savepoints nest, last in first out. Rolling back undoes all since the innermost one was opened
+ * and closes it; releasing keeps it and closes it. */
+int ps_savepoint(struct ps_txn *txn);
+int ps_savepoint_rollback(struct ps_txn *txn);
+int ps_savepoint_release(struct ps_txn *txn);
+
+bool ps_txn_changed(const struct ps_txn *txn);
+/* The sequence this transaction will have when it is committed. */
+uint64_t ps_txn_seq(const struct ps_txn *txn);
+
+/* Commits and waits until the commit is published and has the level asked for (at least the
+ * store's). The transaction ends whatever is returned; on any error but PS_UNKNOWN nothing of it
+ * happened. *seq may be NULL. An unchanged transaction commits to the published sequence. */
+int ps_commit(struct ps_txn *txn, enum ps_durability level, uint64_t *seq);
+
+/* Commits without waiting: the state is published later (or before it returns, when nothing has to
+ * be waited for) in order, and on_publish says so. The caller may begin the next transaction, which
+ * sees this one's changes. With `alone` the calling thread writes and syncs itself if no other sync
+ * is in flight (best for a single client). */
+int ps_commit_start(struct ps_txn *txn, enum ps_durability level, bool alone, uint64_t *seq);
+
+void ps_abort(struct ps_txn *txn);
+
+/* ---- statistics ----------------------------------------------------------------------------- */
+
+struct ps_stat {
+    uint32_t page_size, trees, depth_max;
+    uint64_t file_bytes, file_pages, file_pages_free;
+    uint64_t arena_slots, arena_slots_used, arena_slots_peak;
+    uint64_t entries;                  /* in all trees */
+    uint64_t published_seq, durable_seq, checkpoint_seq;
+    uint64_t log_position, log_checkpoint_position, log_segments, log_bytes_written, log_syncs;
+    uint64_t commits, ops;
+    uint64_t groups_unpublished;       /* executed, not yet published */
+    uint64_t checkpoints, checkpoint_pages, checkpoint_bytes, last_checkpoint_us;
+    uint64_t snapshots;                /* holding a state now */
+    uint64_t oldest_snapshot_seq;      /* 0: none */
+    /* hard-to-reach paths, counted so that tests can see that they were taken */
+    uint64_t relinks, relink_sweeps, relink_idle, slot_waits, slots_reused_between_snapshots;
+    uint64_t deaths_passed, pages_waiting, pages_verified;
+    uint64_t splits, merges, shares, edge_splits, overflow_runs, overflow_separators;
+    uint64_t savepoints, rollbacks, aborts, states_dropped, log_epochs, log_pieces;
+    uint64_t snapshot_retries, snapshots_pinned;
+};
+void ps_stats(struct ps_store *store, struct ps_stat *stat);
+
+/* Checks the whole structure of the newest checkpoint in the file, page by page: every page
+ * reachable exactly once or free; order, counts, births, checksums, fences, overflow, space map.
+ * `report` (may be NULL) gets one line for each finding. 0, or PS_CORRUPT. On an open store it runs
+ * on a pinned snapshot, and compares the live state's counts as well. */
+int ps_check(struct ps_store *store, void (*report)(void *arg, const char *line), void *arg);
+
+#endif
