@@ -1,0 +1,211 @@
+# Pando: GNU make. `make run` and `make check` need only make and git: they install the rest.
+#
+#   make              build/pandod, build/pando-tool, build/libpandostore.a
+#   make tests        every test program
+#   make run          install what is missing, build, serve on 127.0.0.1:6379 (PORT=, DATA=)
+#   make check        every suite once; SAN=address (with UBSan) or SAN=thread: under that sanitizer
+#   make bench | format | lint | clean | deps | deps-test
+#
+# Variables: CC (gcc, clang), SAN, BUILD (root of all output), V=1 (show commands), EXTRA (flags).
+# Sources are found by their place; adding a file needs no edit here. Each combination of compiler
+# and sanitizer has its own folder below BUILD, so that none disturbs another's objects.
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+BUILD ?= build
+SAN ?=
+EXTRA ?=
+PORT ?= 6379
+DATA ?= data
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+IS_CLANG := $(findstring clang,$(notdir $(firstword $(CC))))
+ifneq ($(filter-out address thread,$(SAN)),)
+$(error SAN must be address or thread, not '$(SAN)')
+endif
+VARIANT := $(if $(SAN),$(if $(IS_CLANG),clang-)$(SAN),$(IS_CLANG))
+OUT := $(BUILD)$(if $(VARIANT),/$(VARIANT))
+OBJ := $(OUT)/obj
+
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-5s %s\n'
+endif
+
+# ---- flags ----------------------------------------------------------------------------------
+
+PKGS := libevent libevent_pthreads
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+TEST_LIBS := -lcmocka
+
+WARN := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
+MACHINE := $(shell uname -m)
+ARCH_x86_64 := -msse4.2
+ARCH_aarch64 := -march=armv8-a+crc
+SAN_address := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SAN_thread := -fsanitize=thread -fno-omit-frame-pointer $(if $(IS_CLANG),,-Wno-tsan)
+
+CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -I. $(ARCH_$(MACHINE)) -pthread \
+          $(SAN_$(SAN)) $(PKG_CFLAGS) $(EXTRA)
+LDFLAGS := -pthread $(SAN_$(SAN)) $(EXTRA)
+
+# ---- sources --------------------------------------------------------------------------------
+
+STORAGE_SRC := $(wildcard storage/*.c)
+PROTOCOL_SRC := $(wildcard protocol/*.c)
+SERVER_SRC := $(wildcard server/*.c server/*/*.c server/*/*/*.c)
+TOOL_SRC := $(wildcard tools/pando-tool.c tools/tool_*.c)
+SUPPORT_SRC := $(wildcard tests/support/*.c)
+UNIT_SRC := $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c)
+# A folder of tests with C sources (model, explorer, ...) is one program of the folder's name.
+PROGRAM_SRC := $(filter-out tests/unit/% tests/support/%,$(wildcard tests/*/*.c))
+PROGRAMS := $(sort $(patsubst tests/%/,%,$(dir $(PROGRAM_SRC))))
+BENCH_SRC := $(wildcard bench/*.c)
+
+objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
+
+STORAGE_LIB := $(OUT)/libpandostore.a
+# What test programs draw from besides the engine: archives, so that each takes what it uses.
+PROTOCOL_LIB := $(OBJ)/libprotocol.a
+SERVER_LIB := $(OBJ)/libserver.a
+SUPPORT_LIB := $(OBJ)/libsupport.a
+
+SERVER_PARTS := $(filter-out server/main.c,$(SERVER_SRC)) $(filter-out tools/pando-tool.c,$(TOOL_SRC))
+BINARIES := $(if $(filter server/main.c,$(SERVER_SRC)),$(OUT)/pandod) \
+            $(if $(filter tools/pando-tool.c,$(TOOL_SRC)),$(OUT)/pando-tool)
+UNIT_BIN := $(patsubst %.c,$(OUT)/%,$(UNIT_SRC))
+PROGRAM_BIN := $(addprefix $(OUT)/tests/,$(PROGRAMS))
+BENCH_BIN := $(patsubst %.c,$(OUT)/%,$(BENCH_SRC))
+ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) $(TOOL_SRC) $(SUPPORT_SRC) $(UNIT_SRC) \
+           $(PROGRAM_SRC) $(BENCH_SRC)
+
+.PHONY: all tests unit benches
+all: $(STORAGE_LIB) $(BINARIES)
+unit: $(UNIT_BIN)
+tests: all $(UNIT_BIN) $(PROGRAM_BIN)
+benches: all $(BENCH_BIN)
+
+# ---- rules ----------------------------------------------------------------------------------
+
+# Stamps that change only when their text does: objects depend on the flags, and whatever is
+# linked also on the list of sources (a removed file must leave its archive).
+FLAGS_STAMP := $(OBJ)/flags
+SOURCES_STAMP := $(OBJ)/sources
+
+define stamp
+@mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' >$@
+endef
+
+.PHONY: FORCE
+FORCE:
+$(FLAGS_STAMP): FORCE
+	$(call stamp,$(CC) $(CFLAGS) / $(LDFLAGS) / $(PKG_LIBS))
+$(SOURCES_STAMP): FORCE
+	$(call stamp,$(ALL_SRC))
+
+$(OBJ)/%.o: %.c $(FLAGS_STAMP)
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+define archive
+@mkdir -p $(@D); rm -f $@
+$(say) AR $@
+$(Q)ar rcs $@ $(filter %.o,$^)
+endef
+
+define link
+@mkdir -p $(@D)
+$(say) LD $@
+$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1)
+endef
+
+$(STORAGE_LIB): $(call objects,$(STORAGE_SRC)) $(SOURCES_STAMP)
+	$(archive)
+$(PROTOCOL_LIB): $(call objects,$(PROTOCOL_SRC)) $(SOURCES_STAMP)
+	$(archive)
+$(SERVER_LIB): $(call objects,$(SERVER_PARTS)) $(SOURCES_STAMP)
+	$(archive)
+$(SUPPORT_LIB): $(call objects,$(SUPPORT_SRC)) $(SOURCES_STAMP)
+	$(archive)
+
+$(OUT)/pandod: $(call objects,$(SERVER_SRC) $(PROTOCOL_SRC)) $(STORAGE_LIB) $(SOURCES_STAMP)
+	$(call link,$(PKG_LIBS) -lm)
+$(OUT)/pando-tool: $(call objects,$(TOOL_SRC)) $(STORAGE_LIB) $(SOURCES_STAMP)
+	$(call link,-lm)
+
+TEST_ARCHIVES := $(SUPPORT_LIB) $(SERVER_LIB) $(PROTOCOL_LIB) $(STORAGE_LIB)
+
+$(UNIT_BIN): $(OUT)/%: $(OBJ)/%.o $(TEST_ARCHIVES) $(SOURCES_STAMP)
+	$(call link,$(TEST_LIBS) $(PKG_LIBS) -lm)
+
+define program
+$(OUT)/tests/$(1): $(call objects,$(filter tests/$(1)/%,$(PROGRAM_SRC))) $(SUPPORT_LIB) \
+    $(PROTOCOL_LIB) $(STORAGE_LIB) $(SOURCES_STAMP)
+	$$(call link,-lm)
+endef
+$(foreach folder,$(PROGRAMS),$(eval $(call program,$(folder))))
+
+$(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(PROTOCOL_LIB) $(STORAGE_LIB) $(SOURCES_STAMP)
+	$(call link,-lm)
+
+-include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)))
+
+# ---- packages -------------------------------------------------------------------------------
+
+DEPS := gcc libc6-dev pkg-config libevent-dev
+DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck libcmocka-dev \
+             python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
+             wamerican-huge procps
+
+.PHONY: deps deps-test
+deps:
+	@.ci/packages $(DEPS)
+deps-test:
+	@.ci/packages $(DEPS_TEST)
+
+# ---- tasks ----------------------------------------------------------------------------------
+# Those that install run make again, so that pkg-config is asked after it exists.
+
+.PHONY: run serve check bench format lint clean
+run: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) serve
+serve: all
+	@mkdir -p $(DATA)
+	@exec $(OUT)/pandod conf/pando.conf --bind 127.0.0.1 --port $(PORT) --dir $(DATA)
+
+check: deps deps-test
+	@/usr/bin/python3 tests/run-check --build $(BUILD) --cc $(CC) $(if $(SAN),--san $(SAN))
+
+bench: deps deps-test
+	@$(MAKE) --no-print-directory -j$(JOBS) benches
+	@bench/run --build $(OUT)
+
+C_FILES = $(sort $(ALL_SRC) $(foreach d,. *,$(wildcard storage/$(d)/*.h protocol/$(d)/*.h \
+          server/$(d)/*.h tools/$(d)/*.h tests/$(d)/*.h bench/$(d)/*.h)))
+
+format: deps-test
+	@clang-format -i $(C_FILES)
+lint: deps deps-test
+	@$(MAKE) --no-print-directory -j$(JOBS) tests
+	@$(MAKE) --no-print-directory -j$(JOBS) lint-files
+.PHONY: lint-files lint-format lint-cppcheck
+LINT_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) $(TOOL_SRC)
+lint-files: lint-format lint-cppcheck $(addprefix tidy/,$(LINT_SRC))
+lint-format:
+	@clang-format --dry-run --Werror $(C_FILES)
+lint-cppcheck:
+	@cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability \
+	    -D__x86_64__ -I. $(LINT_SRC)
+.PHONY: $(addprefix tidy/,$(LINT_SRC))
+$(addprefix tidy/,$(LINT_SRC)): tidy/%:
+	$(say) TIDY $*
+	@clang-tidy --quiet $* -- $(filter-out -W%,$(CFLAGS)) 2>/dev/null
+
+clean:
+	rm -rf $(BUILD)
