@@ -1,0 +1,16 @@
+/*
+ * crc32c.h - CRC-32C (Castagnoli polynomial, RFC 3720 appendix B.4).
+ *
+ * crc32c(0, data, len) is the standard checksum; crc32c(crc, ...) continues from an earlier one, so
+ * that crc32c(crc32c(0, a), b) is the checksum of a followed by b. Uses the processor's instruction
+ * where there is one (interleaved for long inputs), a table elsewhere; both give the same result.
+ */
+#ifndef PANDO_STORAGE_CRC32C_H
+#define PANDO_STORAGE_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t crc32c(uint32_t crc, const void *data, size_t len);
+
+#endif

@@ -1,0 +1,107 @@
+/*
+ * log.h - the write-ahead log: numbered segment files of checksummed, chained records.
+ *
+ * A position is a number of bytes since the store was made: segment number * segment size + offset
+ * in the segment. Segment N is the file "log-%016llx" of N, filled with zeros when it is made, so
+ * that a sync flushes data only; segments that are no longer needed are renamed and used again
+ * (their old records are dead: see epochs).
+ *
+ * Segment header (64 bytes, little endian, all integers):
+ *   0 u64 magic "PANDOLOG"   8 u32 version (1)   12 u32 crc32c of the other 60 bytes
+ *   16 u64 segment number    24 u64 epoch        32 u64 epoch before (0: none)
+ *   40 u64 position where what came before ended 48 u32 crc of the record that ended there
+ *   52 u32 segment size in KiB                   56 u64 sequence of the last record before
+ * A header within an epoch repeats that epoch in both fields. The first segment of a new epoch
+ * names where the previous epoch ended: what stands in the previous epoch beyond that is dead,
+ * valid or not.
+ *
+ * Record (40 bytes, then the payload, then zeros to a multiple of 8):
+ *   0 u32 crc32c of bytes 4..40+len, seeded with crc32c(prev_crc, epoch as 8 bytes)
+ *   4 u32 prev_crc: the crc of the record before (of the epoch's start: the header's)
+ *   8 u32 payload bytes      12 u8 type (1 commit, 2 end of segment)
+ *   13 u8 flags (1 first piece, 2 last piece)     14 u16 zero
+ *   16 u64 sequence of the commit                 24 u64 stamp of its state
+ *   32 u64 highest sequence known durable when this was written
+ * A commit larger than a piece (1 MiB, or what is left of the segment) is several pieces of the
+ * same sequence, together its payload; only a last piece completes it. An end-of-segment record
+ * (or fewer than 40 bytes left) says: go on in segment N + 1, in the same epoch.
+ *
+ * Invariants:
+ *  L1 A commit is complete if all its pieces are valid and chained, and the last one is there.
+ *  L2 Sequences rise by exactly 1 from commit to commit.
+ *  L3 Damage at or below the highest durable mark of any later valid record of the same epoch (or
+ *     below a later epoch's start) is refused as damage; anything else is a torn tail and is cut.
+ *  L4 A new epoch's header is synced before a record of that epoch is.
+ *  L5 No segment at or after the kept position is reused.
+ *
+ * Threads: one caller at a time (the store's log mutex), except log_prepare() and log_recycle(),
+ * which may run beside the others.
+ */
+#ifndef PANDO_STORAGE_LOG_H
+#define PANDO_STORAGE_LOG_H
+
+#include "storage/pandostore.h"
+
+struct log;
+
+/* Where a commit ends, and what the next one's chain begins with. Stored in metas. */
+struct log_pos {
+    uint64_t position; /* 0: the store's beginning, before any segment */
+    uint64_t epoch;    /* 0 with position 0 */
+    uint64_t seq;      /* sequence of the last commit before this position */
+    uint32_t crc;
+};
+
+struct log_stats {
+    uint64_t bytes_written, syncs, epochs, pieces, segments, segments_recycled, segments_made;
+};
+
+/* Looks at the segments in a directory (made if missing). No segment is changed. */
+int log_open(const struct ps_vfs *vfs, const char *dir, uint64_t segment_size, struct log **log,
+             struct ps_fault *fault);
+void log_close(struct log *log);
+
+/* First pass: from `from` to the last complete commit. *end is where that ends, *torn the bytes of
+ * broken tail after it (0 if none). PS_CORRUPT (with *fault) for damage below what was known
+ * durable, and if `from` itself is no longer in the log (its segment is missing or reused) although
+ * segments are there. No log at all from `from` on is fine: *end = from. */
+int log_scan(struct log *log, const struct log_pos *from, struct log_pos *end, uint64_t *torn,
+             struct ps_fault *fault);
+
+/* Syncs every segment that holds something of [from, end): before what it says is served. */
+int log_sync_range(struct log *log, const struct log_pos *from, const struct log_pos *end,
+                   struct ps_fault *fault);
+
+/* Second pass: calls apply for every complete commit of [from, end), payload whole. Stops at the
+ * first non-zero answer and returns it. */
+typedef int log_apply(void *arg, uint64_t seq, uint64_t stamp, const void *payload, size_t len);
+int log_replay(struct log *log, const struct log_pos *from, const struct log_pos *end,
+               log_apply *apply, void *arg, struct ps_fault *fault);
+
+/* Begins a new segment with a new random epoch; what follows continues from `from`, and everything
+ * in the log after `from` is dead. Synced (file and directory) before it returns. Used after
+ * recovery and after a failed write. */
+int log_start(struct log *log, const struct log_pos *from, struct ps_fault *fault);
+
+/* Makes sure that commits with `bytes` bytes of payload (any number up to `commits` of them, and
+ * everything appended but not written) can be written without needing disk space: makes or recycles
+ * segments ahead, zero-filled and synced. PS_NOSPACE, PS_IO. Cheap when there is room. */
+int log_reserve(struct log *log, uint64_t commits, uint64_t bytes, struct ps_fault *fault);
+
+/* Makes one spare segment if there is none ahead of the current one: for a background thread. */
+int log_prepare(struct log *log, struct ps_fault *fault);
+
+/* Encodes one commit at the end of the write buffer. *end: the position after it. */
+int log_append(struct log *log, uint64_t seq, uint64_t stamp, uint64_t durable_seq,
+               const void *payload, size_t len, struct log_pos *end);
+/* Writes all that was appended (pwrite). After an error the log's end is unknown: log_start(). */
+int log_write(struct log *log, struct ps_fault *fault);
+/* fdatasync of all segments written since the last sync. Never retried by anybody. */
+int log_sync(struct log *log, struct ps_fault *fault);
+
+/* Segments that end at or before `keep` may be reused. */
+void log_recycle(struct log *log, const struct log_pos *keep);
+
+void log_get_stats(struct log *log, struct log_stats *stats);
+
+#endif
