@@ -180,7 +180,7 @@ serve: all
 	@exec $(OUT)/pandod conf/pando.conf --bind 127.0.0.1 --port $(PORT) --dir $(DATA)
 
 check: deps deps-test
-	@/usr/bin/python3 tests/run-check --build $(BUILD) --cc $(CC) $(if $(SAN),--san $(SAN))
+	@/usr/bin/python3 tests/run-check --build $(BUILD) $(if $(SAN),--san $(SAN))
 
 bench: deps deps-test
 	@$(MAKE) --no-print-directory -j$(JOBS) benches
