@@ -1,0 +1,202 @@
+/*
+ * command.h - the contract between a command and whoever runs it.
+ *
+ * One table (table.c) describes every command: how it is called, what it costs, what COMMAND says
+ * about it, and the handler. Dispatch (server/exec), COMMAND, access control and documentation read
+ * nothing else. A handler gets a context: arguments, a view to read, perhaps a transaction to write,
+ * and a reply writer. It never touches a socket, a thread or a queue, so the same handlers serve
+ * the loops, the writer, EXEC and the reader pool.
+ *
+ * Invariants
+ *  1. A handler runs on one view from its beginning to its end. A row of COST_WRITE gets a
+ *     transaction (ctx->txn, and ctx->view is its view); all others get txn == NULL.
+ *  2. A handler writes exactly one reply, or sets ctx->rc to a negative ps_error and returns: then
+ *     whatever it wrote to ctx->out is cut off again and the runner answers with the error's text.
+ *  3. A writing handler validates first, and is repeatable until its first change: PS_BUSY from
+ *     command_reserve() makes the runner commit the group and call the handler again from the
+ *     start, in a new transaction.
+ *  4. After its first change a handler does not fail, unless its row says COMMAND_FAILS_MIDWAY; then
+ *     it runs under a savepoint, which is rolled back when ctx->rc is negative.
+ *  5. Arguments, and slices read from the view, are valid until the handler returns (those from a
+ *     transaction's view only until its next change). Nothing may keep them.
+ *
+ * Threads: the table is constant. A context belongs to the thread that runs it; handlers of COST_READ
+ * and COST_STATE run on I/O threads and in the writer, COST_POOL in the reader pool (and in the
+ * writer when it stands in an EXEC that writes), COST_WRITE only in the writer.
+ * Crash: a handler's changes are part of its group's transaction: all there or none.
+ */
+#ifndef PANDO_SERVER_COMMANDS_COMMAND_H
+#define PANDO_SERVER_COMMANDS_COMMAND_H
+
+#include "protocol/resp.h"
+#include "storage/pandostore.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct server;   /* server/commands/services.h: what handlers may ask of the process */
+struct session;  /* server/commands/session.h: database, protocol version, name, user, MULTI */
+struct keyspace; /* server/keyspace/keyspace.h */
+struct command;
+struct command_ctx;
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+/* Where a command may run. "Bounded" is about O(log n) plus 16 KiB of output. */
+enum command_cost {
+    COST_STATE, /* touches the connection's or the server's state only; view may be NULL */
+    COST_READ,  /* bounded read: runs inline on the I/O thread */
+    COST_POOL,  /* reads or waits without a bound: runs in the reader pool */
+    COST_WRITE, /* runs in the writer's transaction */
+};
+
+/* What COMMAND reports, in the order in which it reports it. */
+enum command_flag {
+    CMD_WRITE = 1 << 0,
+    CMD_READONLY = 1 << 1,
+    CMD_DENYOOM = 1 << 2,
+    CMD_MODULE = 1 << 3,
+    CMD_ADMIN = 1 << 4,
+    CMD_PUBSUB = 1 << 5,
+    CMD_NOSCRIPT = 1 << 6,
+    CMD_BLOCKING = 1 << 7,
+    CMD_LOADING = 1 << 8,
+    CMD_STALE = 1 << 9,
+    CMD_SKIP_MONITOR = 1 << 10,
+    CMD_SKIP_SLOWLOG = 1 << 11,
+    CMD_ASKING = 1 << 12,
+    CMD_FAST = 1 << 13,
+    CMD_NO_AUTH = 1 << 14,
+    CMD_MAY_REPLICATE = 1 << 15,
+    CMD_NO_MANDATORY_KEYS = 1 << 16,
+    CMD_NO_ASYNC_LOADING = 1 << 17,
+    CMD_NO_MULTI = 1 << 18,
+    CMD_ALLOW_BUSY = 1 << 19,
+    CMD_MOVABLEKEYS = 1 << 20,
+};
+
+/* What only Pando's own runner reads. */
+enum command_trait {
+    COMMAND_PREFETCH = 1 << 0,      /* reads one object, argv[first_key]: ctx->found may be set */
+    COMMAND_FAILS_MIDWAY = 1 << 1,  /* can fail after its first change: run under a savepoint */
+    COMMAND_RESERVES = 1 << 2,      /* calls command_reserve() itself; `reserve` is an upper bound
+                                     * that is used only where the whole of EXEC is reserved */
+    COMMAND_EXEC_CONTROL = 1 << 3,  /* MULTI, EXEC, DISCARD, QUIT, RESET...: not queued by MULTI */
+};
+
+/* One key specification as COMMAND shows it. */
+struct command_keys {
+    const char *flags; /* words, e.g. "RW access update"; NULL: no (more) specification */
+    int begin;         /* index of the first key */
+    int last;          /* last key, relative to begin; negative: counted from the end */
+    int step;
+};
+
+/* Upper bound of what a call will change. */
+struct command_need {
+    size_t ops;   /* puts and deletes */
+    size_t bytes; /* keys and values of those together */
+};
+
+typedef void (*command_handler)(struct command_ctx *ctx);
+
+struct command {
+    const char *name; /* lower case; of a subcommand only its own part ("id") */
+    int arity;        /* as Redis: negative means at least; includes the command (and "client id") */
+    uint32_t flags;   /* enum command_flag */
+    uint32_t traits;  /* enum command_trait */
+    int first_key, last_key, key_step;
+    enum command_cost cost;
+    /* Chooses the cost by the arguments, e.g. MGET of a thousand keys; NULL: always `cost`. */
+    enum command_cost (*cost_of)(size_t argc, const struct ps_slice *argv);
+    /* NULL: (number of keys x 2) operations with all arguments' bytes + 128 a key. */
+    void (*reserve)(size_t argc, const struct ps_slice *argv, struct command_need *need);
+    command_handler handler; /* NULL: only its subcommands can be called */
+    const char *acl;         /* categories as COMMAND shows them, "@read @string @fast" */
+    const char *tips;        /* words, as COMMAND shows them; NULL: none */
+    const struct command_keys *keys; /* ends with flags == NULL; NULL: none */
+    const char *since, *group, *complexity, *summary;
+    const struct command *subcommands; /* ends with name == NULL; NULL: none */
+    const char *full_name;             /* "client|id"; NULL: the same as name */
+};
+
+/* The table, sorted by name. */
+const struct command *command_table(size_t *count);
+/* The row of a command, in any case of letters; NULL: unknown. Called for every command received:
+ * O(1), allocates nothing. */
+const struct command *command_lookup(struct ps_slice name);
+/* The subcommand's row; NULL: unknown. */
+const struct command *command_lookup_sub(const struct command *parent, struct ps_slice name);
+
+/* Cost, and upper bound of changes, of one call. */
+enum command_cost command_cost_of(const struct command *command, size_t argc,
+                                  const struct ps_slice *argv);
+void command_need_of(const struct command *command, size_t argc, const struct ps_slice *argv,
+                     struct command_need *need);
+
+/* ---- a call --------------------------------------------------------------------------------- */
+
+struct command_ctx {
+    struct server *server;
+    struct session *session;
+    struct keyspace *keyspace;
+    const struct command *command; /* the row (of the subcommand, where there is one) */
+    size_t argc;
+    const struct ps_slice *argv;
+    struct ps_view *view; /* what reads see; NULL only for COST_STATE */
+    struct ps_txn *txn;   /* COST_WRITE only */
+    struct resp_out *out;
+    int64_t now_ms; /* Unix time, frozen for the call (in a unit and in EXEC for all of it) and never
+                     * earlier than that of any unit that was published */
+    unsigned db;    /* the session's database when the call began */
+    int rc;         /* out: 0, or a negative ps_error (see invariant 2) */
+    bool in_exec;   /* runs inside EXEC */
+    bool reserved;  /* room for all of it was made: command_reserve() has nothing to do */
+    bool changed;   /* set by the handler (or keyspace code) right before its first change */
+    const struct ps_lookup *found; /* result for argv[first_key] in `keys`, or NULL: look up */
+    /* Tells the writer that a read met an expired key. NULL where nobody listens. */
+    void (*hint_expired)(struct command_ctx *ctx, unsigned db, struct ps_slice key);
+    void *hint_arg;
+};
+
+/* Makes room for `ops` changes of together `bytes` bytes; call it after validation and before the
+ * first change. 0, or a negative error, which is in ctx->rc as well: just return. */
+int command_reserve(struct command_ctx *ctx, size_t ops, size_t bytes);
+
+/* What a client reads when ctx->rc is `rc`, e.g. "ERR ..." or "MISCONF ..."; no line end. */
+const char *command_rc_text(int rc);
+
+/* ---- what server/keyspace offers to the runner ------------------------------------------------
+ *
+ * These are defined in server/keyspace and declared here so that both sides agree:
+ *
+ * Makes missing trees ("keys:N", "elements:N", "expires:N" for each database, "garbage") in a
+ * transaction of its own and remembers their numbers. 0 or a negative ps_error.
+ *   int keyspace_open(struct ps_store *store, unsigned databases, struct keyspace **ks);
+ *   void keyspace_close(struct keyspace *ks);
+ *
+ * Fills tree and key of a lookup so that ctx->found can be had from ps_get_many().
+ *   void keyspace_lookup_prepare(const struct keyspace *ks, unsigned db, struct ps_slice key,
+ *                                struct ps_lookup *lookup);
+ *
+ * The writer's background work in its transaction: at most `budget` steps (keys removed, index rows
+ * re-filed, garbage rows deleted). Reserves for itself; PS_BUSY means commit and call again.
+ * *done: steps taken; *more: due work is left.
+ *   int keyspace_maintain(struct keyspace *ks, struct ps_txn *txn, int64_t now_ms, size_t budget,
+ *                         size_t *done, bool *more);
+ *
+ * Removes the key if it has expired at now_ms (from hint_expired). Reserves for itself.
+ *   int keyspace_expire_key(struct keyspace *ks, struct ps_txn *txn, unsigned db,
+ *                           struct ps_slice key, int64_t now_ms);
+ *
+ * For INFO; counters since start are kept with atomics.
+ *   struct keyspace_stat { uint64_t keys, expires; int64_t avg_ttl_ms; };
+ *   int keyspace_stat_db(struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
+ *                        struct keyspace_stat *stat);
+ *   struct keyspace_counters { uint64_t hits, misses, expired; };
+ *   void keyspace_counters(struct keyspace *ks, struct keyspace_counters *counters);
+ *   void keyspace_counters_reset(struct keyspace *ks);
+ */
+
+#endif
