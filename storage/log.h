@@ -72,9 +72,10 @@ int log_scan(struct log *log, const struct log_pos *from, struct log_pos *end, u
 int log_sync_range(struct log *log, const struct log_pos *from, const struct log_pos *end,
                    struct ps_fault *fault);
 
-/* Second pass: calls apply for every complete commit of [from, end), payload whole. Stops at the
- * first non-zero answer and returns it. */
-typedef int log_apply(void *arg, uint64_t seq, uint64_t stamp, const void *payload, size_t len);
+/* Second pass: calls apply for every complete commit of [from, end), payload whole; *after is where
+ * the commit ends. Stops at the first non-zero answer and returns it. */
+typedef int log_apply(void *arg, uint64_t seq, uint64_t stamp, const void *payload, size_t len,
+                      const struct log_pos *after);
 int log_replay(struct log *log, const struct log_pos *from, const struct log_pos *end,
                log_apply *apply, void *arg, struct ps_fault *fault);
 
