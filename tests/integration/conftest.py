@@ -1,0 +1,71 @@
+"""Fixtures: every test has servers of its own, in a directory of its own."""
+
+import os
+import shutil
+
+import pytest
+import support
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "own: about what only pandod has")
+    config.addinivalue_line("markers", "options(*words): directives for the server, as on its line")
+
+
+def pytest_collection_modifyitems(items):
+    if not support.IS_REDIS:
+        return
+    for item in items:
+        if item.get_closest_marker("own"):
+            item.add_marker(pytest.mark.skip(reason="redis-server has no such thing"))
+
+
+def pytest_sessionstart():
+    if not (os.path.exists(support.PANDOD) or shutil.which(support.PANDOD)):
+        raise pytest.UsageError(f"no server at {support.PANDOD}: build first, or set PANDOD")
+
+
+@pytest.fixture
+def make_server(tmp_path):
+    """A function that makes (not starts) servers; all are stopped, cleanly, after the test."""
+    servers = []
+
+    def make(*arguments, directory="data", program=None, config=None):
+        place = tmp_path / directory
+        server = support.Server(place, arguments, program=program, config=config)
+        servers.append(server)
+        return server
+
+    yield make
+    errors = []
+    for server in reversed(servers):
+        try:
+            server.stop()
+        except AssertionError as error:
+            errors.append(str(error))
+    assert not errors, "\n".join(errors)
+
+
+@pytest.fixture
+def server(make_server, request):
+    marker = request.node.get_closest_marker("options")
+    return make_server(*(marker.args if marker else ())).start()
+
+
+@pytest.fixture
+def client(server):
+    with server.client() as connection:
+        yield connection
+
+
+@pytest.fixture
+def raw(server):
+    with server.raw() as connection:
+        yield connection
+
+
+@pytest.fixture
+def reference(make_server):
+    """Debian's redis-server, to compare with."""
+    arguments = ("--save", "", "--appendonly", "no")
+    return make_server(*arguments, directory="reference", program=support.REDIS).start()
