@@ -13,4 +13,11 @@
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
+/* The same by table alone: what crc32c() is on a processor without the instruction. */
+uint32_t crc32c_portable(uint32_t crc, const void *data, size_t len);
+
+/* Moves a checksum past len bytes: crc32c(0, a+b) == crc32c_shift(crc32c(0, a), len of b) ^
+ * crc32c(0, b). Takes about 20 steps a bit set in len, whatever len is. */
+uint32_t crc32c_shift(uint32_t crc, size_t len);
+
 #endif

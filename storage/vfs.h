@@ -22,7 +22,7 @@ struct ps_vfs {
     ssize_t (*pread)(void *ctx, int fd, void *buf, size_t len, uint64_t offset);
     int (*pwrite)(void *ctx, int fd, const void *buf, size_t len, uint64_t offset);
     /* Allocates and zero-fills [offset, offset+len); extends the file. EOPNOTSUPP is answered by
-     * writing zeros inside. */
+     * writing zeros inside. What stood in the range may be kept or zeroed: it must not matter. */
     int (*fallocate)(void *ctx, int fd, uint64_t offset, uint64_t len);
     int (*ftruncate)(void *ctx, int fd, uint64_t len);
     int (*fdatasync)(void *ctx, int fd);
