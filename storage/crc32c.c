@@ -15,20 +15,20 @@
 
 #if defined(__SSE4_2__) && defined(__x86_64__)
 #include <nmmintrin.h>
-#define HAVE_INSTRUCTION 1
+#define HAVE_INSTRUCTION  1
 #define step64(crc, word) ((uint32_t)_mm_crc32_u64((crc), (word)))
-#define step8(crc, byte) _mm_crc32_u8((crc), (byte))
+#define step8(crc, byte)  _mm_crc32_u8((crc), (byte))
 #elif defined(__ARM_FEATURE_CRC32) && defined(__aarch64__)
 #include <arm_acle.h>
-#define HAVE_INSTRUCTION 1
+#define HAVE_INSTRUCTION  1
 #define step64(crc, word) __crc32cd((crc), (word))
-#define step8(crc, byte) __crc32cb((crc), (byte))
+#define step8(crc, byte)  __crc32cb((crc), (byte))
 #else
 #define HAVE_INSTRUCTION 0
 #endif
 
-#define POLYNOMIAL 0x82f63b78u /* 0x1edc6f41 with its bits reversed */
-#define LONG_BLOCK 1360u
+#define POLYNOMIAL  0x82f63b78u /* 0x1edc6f41 with its bits reversed */
+#define LONG_BLOCK  1360u
 #define SHORT_BLOCK 128u
 
 struct shift_table {
@@ -36,8 +36,8 @@ struct shift_table {
 };
 
 static struct {
-    uint32_t slice[8][256];     /* slice[k][b]: byte b followed by k zero bytes */
-    uint32_t power[64];         /* x^(8 * 2^k) mod the polynomial */
+    uint32_t slice[8][256]; /* slice[k][b]: byte b followed by k zero bytes */
+    uint32_t power[64];     /* x^(8 * 2^k) mod the polynomial */
     struct shift_table long_block, short_block;
 } tables;
 
