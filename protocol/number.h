@@ -20,7 +20,7 @@ int number_to_long_double(const char *s, size_t len, long double *value);
 /* The same for doubles (scores, timeouts). */
 int number_to_double(const char *s, size_t len, double *value);
 
-#define NUMBER_INT_MAX 20 /* "-9223372036854775808" */
+#define NUMBER_INT_MAX 20 /* a sign and 19 digits, or 20 digits */
 size_t number_from_int(int64_t value, char buf[NUMBER_INT_MAX]);
 size_t number_from_uint(uint64_t value, char buf[NUMBER_INT_MAX]);
 

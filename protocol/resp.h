@@ -3,15 +3,16 @@
  *
  * Reading requests
  *
- *     struct resp_args args;             per thread: argument slices of the requests being looked at
- *     struct resp_parser parser;         per connection: 40 bytes, all zeros is the initial state
+ *     struct resp_args args;             per thread: arguments of the requests in hand
+ *
+ *     struct resp_parser parser;         per connection: 40 bytes, initially zero
  *
  *     resp_args_reset(&args);
  *     while (off < len) {
  *         rc = resp_parse(&parser, &limits, buf + off, len - off, &args, &req, &used);
  *         off += used;
  *         if (rc != RESP_OK)
- *             break;                     RESP_NEED_MORE: keep buf[off..len) as the leftover
+ *             break;                     after RESP_NEED_MORE keep buf[off..len)
  *         run(args.v + req.first, req.argc);
  *     }
  *
@@ -74,11 +75,11 @@ struct resp_limits {
     bool authenticated;   /* false: at most 10 arguments of at most 16 KiB (multibulk only) */
 };
 
-#define RESP_MAX_INLINE 65536u            /* longest inline request, and header line */
-#define RESP_UNAUTH_MAX_ARGS 10u          /* before authentication */
-#define RESP_UNAUTH_MAX_BULK 16384u       /* before authentication */
-#define RESP_DEFAULT_MAX_BULK 536870912u  /* 512 MiB */
-#define RESP_DEFAULT_MAX_ARGS 1048576u    /* redis-server 7.0 itself stops at 2^31 - 1 */
+#define RESP_MAX_INLINE          65536u     /* longest inline request, and header line */
+#define RESP_UNAUTH_MAX_ARGS     10u        /* before authentication */
+#define RESP_UNAUTH_MAX_BULK     16384u     /* before authentication */
+#define RESP_DEFAULT_MAX_BULK    536870912u /* 512 MiB */
+#define RESP_DEFAULT_MAX_ARGS    1048576u   /* redis-server 7.0 itself stops at 2^31 - 1 */
 #define RESP_DEFAULT_MAX_REQUEST (1u << 30)
 
 /* Fills in the defaults above, authenticated = true. */
@@ -106,12 +107,11 @@ struct resp_request {
  * Takes one request from buf[0..len) and appends its arguments to args.
  *
  * RESP_OK: req says where the arguments are (an index: args->v may move when more is appended);
- * used is the offset just behind the request. The slices point into buf and live as long as it does.
- * Empty requests (blank lines, "*0", "*-1") are skipped, as Redis does.
- * RESP_NEED_MORE: bytes before used are done with; keep those from used on and call again when
- * there are more than before. args is unchanged.
- * RESP_EPROTO, RESP_EREQUEST_SIZE: the connection cannot go on; used is where the request began.
- * RESP_ENOMEM: nothing was taken; the call may be repeated.
+ * used is the offset just behind the request. The slices point into buf and live as long as it
+ * does. Empty requests (blank lines, "*0", "*-1") are skipped, as Redis does. RESP_NEED_MORE: bytes
+ * before used are done with; keep those from used on and call again when there are more than
+ * before. args is unchanged. RESP_EPROTO, RESP_EREQUEST_SIZE: the connection cannot go on; used is
+ * where the request began. RESP_ENOMEM: nothing was taken; the call may be repeated.
  *
  * limits may differ from call to call. A connection that is not authenticated yet must execute each
  * request before it parses the next, since AUTH changes the limits that hold for it.
@@ -124,8 +124,8 @@ void resp_parser_reset(struct resp_parser *p);
 
 /*
  * After RESP_NEED_MORE: calling resp_parse with fewer bytes than this (counted from the leftover's
- * first byte) cannot give a request. At least 1. The peer chose it: a hint for when to look again,
- * never a size to allocate.
+ * first byte) would only give RESP_NEED_MORE again. At least 1. The peer chose it: a hint for when
+ * to look again, never a size to allocate.
  */
 uint64_t resp_parser_need(const struct resp_parser *p);
 
@@ -138,9 +138,10 @@ size_t resp_parser_error(const struct resp_parser *p, char buf[RESP_ERROR_TEXT_M
 
 /*
  * Splits a line into arguments by the rules of inline requests (also those of redis.conf): blanks
- * separate; "..." with \n \r \t \b \a \xHH \c, '...' with \' ; a closing quote must be followed by a
- * blank or the end. Appends to args; returns 0, RESP_EPROTO for unbalanced quotes, RESP_ENOMEM
- * (in both cases args->n is as before). The slices point into line or into args' blocks.
+ * separate, a NUL ends the line; "..." with \n \r \t \b \a \xHH \c, '...' with \' ; a closing quote
+ * must be followed by a blank or the end. Appends to args; returns 0, RESP_EPROTO for unbalanced
+ * quotes, RESP_ENOMEM (in both cases args->n is as before). The slices point into line or into
+ * args' blocks.
  */
 int resp_split_line(const char *line, size_t len, struct resp_args *args);
 
@@ -171,30 +172,37 @@ void resp_out_begin(struct resp_out *out, int version, size_t limit);
 /* Gives memory beyond keep bytes back; for a buffer that a huge reply has passed through. */
 void resp_out_shrink(struct resp_out *out, size_t keep);
 
-/* Cuts back to len bytes (at most out->len) and clears the status: takes a half-written reply back. */
+/* Cuts back to len bytes (at most out->len) and clears the status: takes half a reply back. */
 void resp_out_truncate(struct resp_out *out, size_t len);
 
 /* Bytes that may still be written before the limit. */
 size_t resp_out_room(const struct resp_out *out);
 
-void resp_write_ok(struct resp_out *out);                                    /* +OK */
-void resp_write_simple(struct resp_out *out, const char *text);              /* +text */
+/* What is written is shown as RESP2 | RESP3 where they differ. */
+void resp_write_ok(struct resp_out *out); /* +OK */
+/* +text; CR and LF become spaces. */
+void resp_write_simple(struct resp_out *out, const char *text);
 void resp_write_simple_n(struct resp_out *out, const char *text, size_t len);
-void resp_write_int(struct resp_out *out, int64_t value);                    /* :value */
-void resp_write_bulk(struct resp_out *out, const char *data, size_t len);    /* $len data */
+/* :value */
+void resp_write_int(struct resp_out *out, int64_t value);
+/* $len data */
+void resp_write_bulk(struct resp_out *out, const char *data, size_t len);
 void resp_write_bulk_str(struct resp_out *out, const char *text);
-void resp_write_bulk_int(struct resp_out *out, int64_t value);               /* digits as a bulk */
-void resp_write_null(struct resp_out *out);                                  /* $-1 | _ */
-void resp_write_null_array(struct resp_out *out);                            /* *-1 | _ */
-void resp_write_bool(struct resp_out *out, bool value);                      /* :1 :0 | #t #f */
-void resp_write_double(struct resp_out *out, double value);                  /* bulk | ,value */
-void resp_write_bignum(struct resp_out *out, const char *digits, size_t len); /* bulk | (digits */
-/* ext: three characters, "txt" or "mkd".                                        bulk | =len ext:text */
+void resp_write_bulk_int(struct resp_out *out, int64_t value);
+void resp_write_null(struct resp_out *out);             /* $-1 | _ */
+void resp_write_null_array(struct resp_out *out);       /* *-1 | _ */
+void resp_write_bool(struct resp_out *out, bool value); /* :1 or :0 | #t or #f */
+/* bulk | ,value (as number_from_double) */
+void resp_write_double(struct resp_out *out, double value);
+/* bulk | (digits */
+void resp_write_bignum(struct resp_out *out, const char *digits, size_t len);
+/* bulk | =len ext:text; ext has three characters, "txt" or "mkd" */
 void resp_write_verbatim(struct resp_out *out, const char *ext, const char *text, size_t len);
 
 /*
- * An error. A text that begins with '-' brings its own code ("-NOAUTH ..."), any other gets "-ERR ".
- * CR and LF at either end are cut, inside they become spaces: an error can never break the framing.
+ * An error. A text that begins with '-' brings its own code ("-NOAUTH ..."), any other gets the
+ * code ERR. CR and LF at either end are cut, inside they become spaces: no text can break the
+ * framing.
  */
 void resp_write_error(struct resp_out *out, const char *text);
 void resp_write_error_n(struct resp_out *out, const char *text, size_t len);
