@@ -110,7 +110,7 @@ struct command {
     enum command_cost cost;
     /* Chooses the cost by the arguments, e.g. MGET of a thousand keys; NULL: always `cost`. */
     enum command_cost (*cost_of)(size_t argc, const struct ps_slice *argv);
-    /* NULL: (number of keys x 2) operations with all arguments' bytes + 128 a key. */
+    /* NULL: 2 operations a key and 1, with all arguments' bytes, the keys' three times. */
     void (*reserve)(size_t argc, const struct ps_slice *argv, struct command_need *need);
     command_handler handler; /* NULL: only its subcommands can be called */
     const char *acl;         /* categories as COMMAND shows them, "@read @string @fast" */

@@ -1,0 +1,143 @@
+/*
+ * cmd_string.c - GET, SET and their relatives: whole values.
+ *
+ * Invariant: a handler answers errors, and makes room, before its first change.
+ * Threads: command.h. Crash: a change is part of the unit's transaction.
+ */
+#include "server/commands/cmd_data.h"
+#include "server/commands/object.h"
+#include "server/commands/options.h"
+
+static void write_value(struct command_ctx *ctx, const struct key_entry *entry)
+{
+    if (entry->state == KEY_LIVE)
+        resp_write_bulk(ctx->out, entry->record.payload.data, entry->record.payload.len);
+    else
+        resp_write_null(ctx->out);
+}
+
+void cmd_get(struct command_ctx *ctx)
+{
+    struct key_entry entry;
+
+    if (object_read(ctx, 1, &entry) && object_expect(ctx, &entry, RECORD_STRING))
+        write_value(ctx, &entry);
+}
+
+/* Stores a value as SET does: the encoding follows from the bytes. */
+static bool store(struct command_ctx *ctx, const struct key_entry *old, struct ps_slice value,
+                  int64_t expire_ms)
+{
+    struct ps_slice key = ctx->argv[1];
+
+    return object_reserve_put(ctx, key, value.len) &&
+           object_put_string(ctx, key, old, record_string_encoding(value), value, expire_ms);
+}
+
+/* SET with its options parsed and its time computed (0: none). */
+static void set_generic(struct command_ctx *ctx, struct ps_slice value, unsigned flags,
+                        int64_t expire_ms)
+{
+    struct key_entry old;
+
+    if (!object_key_fits(ctx, ctx->argv[1]) || !object_value_fits(ctx, value.len) ||
+        !object_find(ctx, ctx->argv[1], &old))
+        return;
+    bool live = old.state == KEY_LIVE;
+    if (flags & OPT_GET) {
+        if (!object_expect(ctx, &old, RECORD_STRING))
+            return;
+        write_value(ctx, &old);
+    }
+    if ((flags & OPT_NX && live) || (flags & OPT_XX && !live)) {
+        if (!(flags & OPT_GET))
+            resp_write_null(ctx->out);
+        return;
+    }
+    if (flags & OPT_KEEPTTL)
+        expire_ms = object_expire(&old);
+    if (store(ctx, &old, value, expire_ms) && !(flags & OPT_GET))
+        resp_write_ok(ctx->out);
+}
+
+void cmd_set(struct command_ctx *ctx)
+{
+    struct expire_options options;
+    int64_t expire_ms = 0;
+
+    if (!options_of_set(ctx, &options))
+        return;
+    if ((options.flags & OPT_TIME) &&
+        !option_expire_time(ctx, options.expire, options.flags, &expire_ms))
+        return;
+    set_generic(ctx, ctx->argv[2], options.flags, expire_ms);
+}
+
+static void setex_generic(struct command_ctx *ctx, unsigned unit)
+{
+    int64_t expire_ms;
+
+    if (option_expire_time(ctx, ctx->argv[2], unit, &expire_ms))
+        set_generic(ctx, ctx->argv[3], 0, expire_ms);
+}
+
+void cmd_setex(struct command_ctx *ctx)
+{
+    setex_generic(ctx, OPT_EX);
+}
+
+void cmd_psetex(struct command_ctx *ctx)
+{
+    setex_generic(ctx, OPT_PX);
+}
+
+void cmd_setnx(struct command_ctx *ctx)
+{
+    struct key_entry old;
+
+    if (!object_key_fits(ctx, ctx->argv[1]) || !object_value_fits(ctx, ctx->argv[2].len) ||
+        !object_find(ctx, ctx->argv[1], &old))
+        return;
+    if (old.state == KEY_LIVE)
+        resp_write_int(ctx->out, 0);
+    else if (store(ctx, &old, ctx->argv[2], 0))
+        resp_write_int(ctx->out, 1);
+}
+
+void cmd_getset(struct command_ctx *ctx)
+{
+    set_generic(ctx, ctx->argv[2], OPT_GET, 0);
+}
+
+void cmd_getdel(struct command_ctx *ctx)
+{
+    struct key_entry old;
+
+    if (!object_find(ctx, ctx->argv[1], &old) || !object_expect(ctx, &old, RECORD_STRING))
+        return;
+    write_value(ctx, &old);
+    if (old.state == KEY_LIVE && command_reserve(ctx, KEYSPACE_DELETE_OPS, 0) == 0)
+        object_delete(ctx, ctx->argv[1], &old);
+}
+
+void cmd_getex(struct command_ctx *ctx)
+{
+    struct expire_options options;
+    struct key_entry old;
+    int64_t expire_ms = 0;
+
+    if (!options_of_getex(ctx, &options) || !object_find(ctx, ctx->argv[1], &old))
+        return;
+    if (old.state != KEY_LIVE) {
+        resp_write_null(ctx->out);
+        return;
+    }
+    if (!object_expect(ctx, &old, RECORD_STRING))
+        return;
+    if ((options.flags & OPT_TIME) &&
+        !option_expire_time(ctx, options.expire, options.flags, &expire_ms))
+        return;
+    write_value(ctx, &old);
+    if (options.flags & OPT_TIME || (options.flags & OPT_PERSIST && old.record.expire_ms != 0))
+        object_set_expire(ctx, ctx->argv[1], &old, expire_ms);
+}

@@ -1,0 +1,109 @@
+/*
+ * cmd_string_multi.c - MGET, MSET, MSETNX: several keys at once.
+ *
+ * Invariant: MSET and MSETNX look every key up and make room for all before the first change.
+ * Threads: command.h. Crash: a change is part of the unit's transaction.
+ */
+#include "server/commands/cmd_data.h"
+#include "server/commands/object.h"
+
+#define BATCH 64u /* look-ups interleaved at a time */
+
+static bool mget_batch(struct command_ctx *ctx, size_t first, size_t n)
+{
+    struct ps_lookup lookups[BATCH];
+
+    for (size_t i = 0; i < n; i++)
+        keyspace_lookup_prepare(ctx->keyspace, ctx->db, ctx->argv[first + i], &lookups[i]);
+    ps_get_many(ctx->view, lookups, n);
+    for (size_t i = 0; i < n; i++) {
+        struct key_entry entry;
+        ctx->rc = keyspace_found(&lookups[i], ctx->now_ms, &entry);
+        if (ctx->rc < 0)
+            return false;
+        keyspace_count_lookup(ctx->keyspace, ctx->view, entry.state == KEY_LIVE);
+        if (entry.state == KEY_EXPIRED && ctx->hint_expired)
+            ctx->hint_expired(ctx, ctx->db, ctx->argv[first + i]);
+        if (entry.state == KEY_LIVE && entry.record.type == RECORD_STRING)
+            resp_write_bulk(ctx->out, entry.record.payload.data, entry.record.payload.len);
+        else
+            resp_write_null(ctx->out);
+    }
+    return true;
+}
+
+void cmd_mget(struct command_ctx *ctx)
+{
+    resp_write_array(ctx->out, ctx->argc - 1);
+    for (size_t i = 1; i < ctx->argc; i += BATCH) {
+        size_t left = ctx->argc - i;
+        if (!mget_batch(ctx, i, left < BATCH ? left : BATCH))
+            return;
+    }
+}
+
+/* Changes to expect, and whether any key is live. */
+static bool survey(struct command_ctx *ctx, size_t *ops, size_t *bytes, bool *any)
+{
+    *ops = 1; /* the counter of versions */
+    *bytes = KEYSPACE_PUT_EXTRA;
+    *any = false;
+    for (size_t i = 1; i < ctx->argc; i += 2) {
+        struct ps_slice key = ctx->argv[i];
+        struct key_entry old;
+        if (!object_key_fits(ctx, key) || !object_value_fits(ctx, ctx->argv[i + 1].len) ||
+            !object_find(ctx, key, &old))
+            return false;
+        *any |= old.state == KEY_LIVE;
+        bool indexed = old.state != KEY_ABSENT && old.record.index_ms != 0;
+        *ops += indexed ? 2 : 1;
+        *bytes += RECORD_MAX_HEADER + key.len + ctx->argv[i + 1].len;
+    }
+    return true;
+}
+
+static bool store_all(struct command_ctx *ctx)
+{
+    for (size_t i = 1; i < ctx->argc; i += 2) {
+        struct ps_slice value = ctx->argv[i + 1];
+        struct key_entry old;
+        if (!object_find(ctx, ctx->argv[i], &old) ||
+            !object_put_string(ctx, ctx->argv[i], &old, record_string_encoding(value), value, 0))
+            return false;
+    }
+    return true;
+}
+
+/* 1: stored; 0: not, since a key was there and `only_new`; -1: failed, and answered. */
+static int mset_generic(struct command_ctx *ctx, bool only_new)
+{
+    size_t ops, bytes;
+    bool any;
+
+    if (ctx->argc % 2 == 0) {
+        resp_write_errorf(ctx->out, "wrong number of arguments for '%s' command",
+                          ctx->command->name);
+        return -1;
+    }
+    if (!survey(ctx, &ops, &bytes, &any))
+        return -1;
+    if (any && only_new)
+        return 0;
+    if (command_reserve(ctx, ops, bytes) < 0 || !store_all(ctx))
+        return -1;
+    return 1;
+}
+
+void cmd_mset(struct command_ctx *ctx)
+{
+    if (mset_generic(ctx, false) == 1)
+        resp_write_ok(ctx->out);
+}
+
+void cmd_msetnx(struct command_ctx *ctx)
+{
+    int stored = mset_generic(ctx, true);
+
+    if (stored >= 0)
+        resp_write_int(ctx->out, stored);
+}

@@ -1,0 +1,211 @@
+/*
+ * cmd_string_part.c - parts of values (APPEND, GETRANGE, ...) and numbers (INCR, ...).
+ *
+ * Invariant: a new value is built in the keyspace's payload room, which nobody sees; then room is
+ * made; then it is stored.
+ * Threads: command.h. Crash: a change is part of the unit's transaction.
+ */
+#include "server/commands/cmd_data.h"
+#include "server/commands/object.h"
+#include "server/commands/options.h"
+
+#include "protocol/number.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct ps_slice nothing = {"", 0};
+
+/* The string under argv[1] for a writing command; empty if there is none. */
+static bool find_string(struct command_ctx *ctx, struct key_entry *old, struct ps_slice *value)
+{
+    if (!object_key_fits(ctx, ctx->argv[1]) || !object_find(ctx, ctx->argv[1], old) ||
+        !object_expect(ctx, old, RECORD_STRING))
+        return false;
+    *value = old->state == KEY_LIVE ? old->record.payload : nothing;
+    return true;
+}
+
+/* Stores what was built, with the expiry that the key has. */
+static bool store(struct command_ctx *ctx, const struct key_entry *old,
+                  enum record_encoding encoding, struct ps_slice value)
+{
+    struct ps_slice key = ctx->argv[1];
+
+    return object_reserve_put(ctx, key, value.len) &&
+           object_put_string(ctx, key, old, encoding, value, object_expire(old));
+}
+
+void cmd_strlen(struct command_ctx *ctx)
+{
+    struct key_entry entry;
+
+    if (!object_read(ctx, 1, &entry) || !object_expect(ctx, &entry, RECORD_STRING))
+        return;
+    resp_write_int(ctx->out, entry.state == KEY_LIVE ? (int64_t)entry.record.payload.len : 0);
+}
+
+/* [start, end] counted from either end -> offset and length within `len` bytes. */
+static size_t clip_range(int64_t start, int64_t end, int64_t len, size_t *offset)
+{
+    *offset = 0;
+    if (start < 0 && end < 0 && start > end)
+        return 0;
+    start = start < 0 ? start + len : start;
+    end = end < 0 ? end + len : end;
+    start = start < 0 ? 0 : start;
+    end = end < 0 ? 0 : end;
+    end = end >= len ? len - 1 : end;
+    if (start > end || len == 0)
+        return 0;
+    *offset = (size_t)start;
+    return (size_t)(end - start + 1);
+}
+
+void cmd_getrange(struct command_ctx *ctx)
+{
+    struct key_entry entry;
+    int64_t start, end;
+
+    if (!option_int(ctx, ctx->argv[2], &start) || !option_int(ctx, ctx->argv[3], &end) ||
+        !object_read(ctx, 1, &entry) || !object_expect(ctx, &entry, RECORD_STRING))
+        return;
+    struct ps_slice value = entry.state == KEY_LIVE ? entry.record.payload : nothing;
+    size_t offset;
+    size_t len = clip_range(start, end, (int64_t)value.len, &offset);
+    resp_write_bulk(ctx->out, (const char *)value.data + offset, len);
+}
+
+void cmd_append(struct command_ctx *ctx)
+{
+    struct ps_slice more = ctx->argv[2], value;
+    struct key_entry old;
+
+    if (!find_string(ctx, &old, &value) || !object_value_fits(ctx, value.len + more.len))
+        return;
+    uint8_t *room = keyspace_payload_room(ctx->keyspace);
+    if (value.len > 0)
+        memcpy(room, value.data, value.len);
+    if (more.len > 0)
+        memcpy(room + value.len, more.data, more.len);
+    struct ps_slice built = {room, value.len + more.len};
+    enum record_encoding encoding =
+        old.state == KEY_LIVE ? RECORD_ENC_RAW : record_string_encoding(built);
+    if (store(ctx, &old, encoding, built))
+        resp_write_int(ctx->out, (int64_t)built.len);
+}
+
+void cmd_setrange(struct command_ctx *ctx)
+{
+    struct ps_slice patch = ctx->argv[3], value;
+    struct key_entry old;
+    int64_t offset;
+
+    if (!option_int(ctx, ctx->argv[2], &offset))
+        return;
+    if (offset < 0) {
+        resp_write_error(ctx->out, "offset is out of range");
+        return;
+    }
+    if (!find_string(ctx, &old, &value))
+        return;
+    if (patch.len == 0) {
+        resp_write_int(ctx->out, (int64_t)value.len);
+        return;
+    }
+    if (!object_value_fits(ctx, (uint64_t)offset + patch.len))
+        return;
+    uint8_t *room = keyspace_payload_room(ctx->keyspace);
+    size_t at = (size_t)offset, end = at + patch.len;
+    if (value.len > 0)
+        memcpy(room, value.data, value.len);
+    if (at > value.len)
+        memset(room + value.len, 0, at - value.len);
+    memcpy(room + at, patch.data, patch.len);
+    struct ps_slice built = {room, value.len > end ? value.len : end};
+    if (store(ctx, &old, RECORD_ENC_RAW, built))
+        resp_write_int(ctx->out, (int64_t)built.len);
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+static void incr_generic(struct command_ctx *ctx, int64_t by)
+{
+    struct ps_slice value;
+    struct key_entry old;
+    int64_t number = 0;
+
+    if (!find_string(ctx, &old, &value))
+        return;
+    if (old.state == KEY_LIVE && !option_int(ctx, value, &number))
+        return;
+    if (__builtin_add_overflow(number, by, &number)) {
+        resp_write_error(ctx->out, "increment or decrement would overflow");
+        return;
+    }
+    char *room = (char *)keyspace_payload_room(ctx->keyspace);
+    struct ps_slice built = {room, number_from_int(number, room)};
+    if (store(ctx, &old, RECORD_ENC_INT, built))
+        resp_write_int(ctx->out, number);
+}
+
+void cmd_incr(struct command_ctx *ctx)
+{
+    incr_generic(ctx, 1);
+}
+
+void cmd_decr(struct command_ctx *ctx)
+{
+    incr_generic(ctx, -1);
+}
+
+void cmd_incrby(struct command_ctx *ctx)
+{
+    int64_t by;
+
+    if (option_int(ctx, ctx->argv[2], &by))
+        incr_generic(ctx, by);
+}
+
+void cmd_decrby(struct command_ctx *ctx)
+{
+    int64_t by;
+
+    if (!option_int(ctx, ctx->argv[2], &by))
+        return;
+    if (by == INT64_MIN)
+        resp_write_error(ctx->out, "decrement would overflow");
+    else
+        incr_generic(ctx, -by);
+}
+
+static bool to_float(struct command_ctx *ctx, struct ps_slice text, long double *value)
+{
+    if (number_to_long_double(text.data, text.len, value) == 0)
+        return true;
+    resp_write_error(ctx->out, "value is not a valid float");
+    return false;
+}
+
+void cmd_incrbyfloat(struct command_ctx *ctx)
+{
+    long double number = 0, by;
+    struct ps_slice value;
+    struct key_entry old;
+
+    if (!find_string(ctx, &old, &value))
+        return;
+    if (old.state == KEY_LIVE && !to_float(ctx, value, &number))
+        return;
+    if (!to_float(ctx, ctx->argv[2], &by))
+        return;
+    number += by;
+    if (isnan(number) || isinf(number)) {
+        resp_write_error(ctx->out, "increment would produce NaN or Infinity");
+        return;
+    }
+    char *room = (char *)keyspace_payload_room(ctx->keyspace);
+    struct ps_slice built = {room, number_from_long_double(number, room)};
+    resp_write_bulk(ctx->out, room, built.len); /* before the room can be used again */
+    store(ctx, &old, record_text_encoding(built), built);
+}

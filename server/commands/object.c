@@ -1,0 +1,147 @@
+/*
+ * object.c - the object under a key, for handlers. Rules: object.h.
+ */
+#include "server/commands/object.h"
+
+#include <string.h>
+
+bool object_find(struct command_ctx *ctx, struct ps_slice key, struct key_entry *entry)
+{
+    ctx->rc = keyspace_find(ctx->keyspace, ctx->view, ctx->db, key, ctx->now_ms, entry);
+    return ctx->rc == 0;
+}
+
+bool object_read(struct command_ctx *ctx, size_t arg, struct key_entry *entry)
+{
+    if (ctx->found && arg == (size_t)ctx->command->first_key)
+        ctx->rc = keyspace_found(ctx->found, ctx->now_ms, entry);
+    else
+        object_find(ctx, ctx->argv[arg], entry);
+    if (ctx->rc < 0)
+        return false;
+    keyspace_count_lookup(ctx->keyspace, ctx->view, entry->state == KEY_LIVE);
+    if (entry->state == KEY_EXPIRED && ctx->hint_expired)
+        ctx->hint_expired(ctx, ctx->db, ctx->argv[arg]);
+    return true;
+}
+
+bool object_expect(struct command_ctx *ctx, const struct key_entry *entry, enum record_type type)
+{
+    if (entry->state != KEY_LIVE || entry->record.type == type)
+        return true;
+    resp_write_error(ctx->out,
+                     "-WRONGTYPE Operation against a key holding the wrong kind of value");
+    return false;
+}
+
+bool object_key_fits(struct command_ctx *ctx, struct ps_slice key)
+{
+    if (key.len <= KEYSPACE_MAX_KEY)
+        return true;
+    resp_write_errorf(ctx->out, "key exceeds the maximum of %u bytes", KEYSPACE_MAX_KEY);
+    return false;
+}
+
+bool object_value_fits(struct command_ctx *ctx, uint64_t len)
+{
+    if (len <= KEYSPACE_MAX_STRING)
+        return true;
+    resp_write_errorf(ctx->out, "value exceeds the maximum of %u bytes", KEYSPACE_MAX_STRING);
+    return false;
+}
+
+/* Bytes that a put of `len` bytes may write: the record, and three rows at most that hold the key.
+ */
+static size_t put_bytes(size_t key_len, size_t len)
+{
+    return RECORD_MAX_HEADER + len + 3 * key_len + KEYSPACE_PUT_EXTRA;
+}
+
+bool object_reserve_put(struct command_ctx *ctx, struct ps_slice key, size_t len)
+{
+    return command_reserve(ctx, KEYSPACE_PUT_OPS, put_bytes(key.len, len)) == 0;
+}
+
+bool object_delete(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old)
+{
+    if (old->state == KEY_ABSENT)
+        return true;
+    ctx->changed = true;
+    ctx->rc = keyspace_delete(ctx->keyspace, ctx->txn, ctx->db, key, old);
+    return ctx->rc == 0;
+}
+
+bool object_put_string(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
+                       enum record_encoding encoding, struct ps_slice value, int64_t expire_ms)
+{
+    struct record record = {
+        .type = RECORD_STRING, .encoding = encoding, .expire_ms = expire_ms, .payload = value};
+
+    if (record_expired(&record, ctx->now_ms))
+        return object_delete(ctx, key, old);
+    ctx->changed = true;
+    ctx->rc = keyspace_put(ctx->keyspace, ctx->txn, ctx->db, key, old, &record, ctx->now_ms);
+    return ctx->rc == 0;
+}
+
+void object_hold_payload(struct command_ctx *ctx, struct record *record)
+{
+    uint8_t *room = keyspace_payload_room(ctx->keyspace);
+
+    if (record->payload.len > 0)
+        memcpy(room, record->payload.data, record->payload.len);
+    record->payload.data = room;
+}
+
+bool object_set_expire(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
+                       int64_t expire_ms)
+{
+    struct record record = old->record;
+
+    object_hold_payload(ctx, &record);
+    record.expire_ms = expire_ms;
+    if (record_expired(&record, ctx->now_ms))
+        return command_reserve(ctx, KEYSPACE_DELETE_OPS, 0) == 0 && object_delete(ctx, key, old);
+    if (!object_reserve_put(ctx, key, record.payload.len))
+        return false;
+    ctx->changed = true;
+    ctx->rc = keyspace_put(ctx->keyspace, ctx->txn, ctx->db, key, old, &record, ctx->now_ms);
+    return ctx->rc == 0;
+}
+
+void need_put(size_t argc, const struct ps_slice *argv, struct command_need *need)
+{
+    need->ops = KEYSPACE_PUT_OPS;
+    need->bytes = put_bytes(argv[1].len, 0);
+    for (size_t i = 2; i < argc; i++)
+        need->bytes += argv[i].len;
+}
+
+void need_rewrite(size_t argc, const struct ps_slice *argv, struct command_need *need)
+{
+    (void)argc;
+    need->ops = KEYSPACE_PUT_OPS;
+    need->bytes = put_bytes(argv[1].len, KEYSPACE_MAX_STRING);
+}
+
+void need_rename(size_t argc, const struct ps_slice *argv, struct command_need *need)
+{
+    (void)argc;
+    need->ops = KEYSPACE_PUT_OPS + KEYSPACE_DELETE_OPS;
+    need->bytes = put_bytes(argv[2].len, KEYSPACE_MAX_STRING);
+}
+
+void need_delete(size_t argc, const struct ps_slice *argv, struct command_need *need)
+{
+    (void)argv;
+    need->ops = KEYSPACE_DELETE_OPS * (argc - 1);
+    need->bytes = 0;
+}
+
+void need_flush(size_t argc, const struct ps_slice *argv, struct command_need *need)
+{
+    (void)argc;
+    (void)argv;
+    need->ops = 3;
+    need->bytes = 0;
+}

@@ -1,0 +1,57 @@
+/*
+ * object.h - how handlers read and write the object under a key.
+ *
+ * Invariant: a function that returns false has set ctx->rc or written an error; the handler
+ * returns. Threads: as the context. Crash: changes are part of the context's transaction.
+ */
+#ifndef PANDO_SERVER_COMMANDS_OBJECT_H
+#define PANDO_SERVER_COMMANDS_OBJECT_H
+
+#include "server/commands/command.h"
+#include "server/keyspace/keyspace.h"
+
+/* Looks argv[arg] up for a reading command: counts a hit or a miss, and hints at an expired key. */
+bool object_read(struct command_ctx *ctx, size_t arg, struct key_entry *entry);
+
+/* Looks a key up for a writing command: in the transaction, uncounted. */
+bool object_find(struct command_ctx *ctx, struct ps_slice key, struct key_entry *entry);
+
+/* True unless the key is live and holds another type: then the error WRONGTYPE. */
+bool object_expect(struct command_ctx *ctx, const struct key_entry *entry, enum record_type type);
+
+/* Within the limits of this version? Else an error that names the limit. */
+bool object_key_fits(struct command_ctx *ctx, struct ps_slice key);
+bool object_value_fits(struct command_ctx *ctx, uint64_t len);
+
+/* Makes room for storing `len` bytes under the key. Before the first change. */
+bool object_reserve_put(struct command_ctx *ctx, struct ps_slice key, size_t len);
+
+/* Copies a record's payload to the keyspace's room, so that it outlives making room for changes. */
+void object_hold_payload(struct command_ctx *ctx, struct record *record);
+
+/* Stores a string (room was made). expire_ms 0: none; one that has come removes the key. */
+bool object_put_string(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
+                       enum record_encoding encoding, struct ps_slice value, int64_t expire_ms);
+
+/* Gives a live key another expiry (0: none). Makes room for itself; one that has come removes the
+ * key. */
+bool object_set_expire(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
+                       int64_t expire_ms);
+
+/* Removes what `old` says is there (room was made: KEYSPACE_DELETE_OPS, no bytes). */
+bool object_delete(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old);
+
+/* Expiry of a live key, 0: none; of a key that is not there, 0. */
+static inline int64_t object_expire(const struct key_entry *entry)
+{
+    return entry->state == KEY_LIVE ? entry->record.expire_ms : 0;
+}
+
+/* Upper bounds of what calls change (struct command.reserve). */
+void need_put(size_t argc, const struct ps_slice *argv, struct command_need *need);     /* SET */
+void need_rewrite(size_t argc, const struct ps_slice *argv, struct command_need *need); /* APPEND */
+void need_rename(size_t argc, const struct ps_slice *argv, struct command_need *need);
+void need_delete(size_t argc, const struct ps_slice *argv, struct command_need *need);
+void need_flush(size_t argc, const struct ps_slice *argv, struct command_need *need);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * internal.h - struct keyspace, for the files of this folder alone.
+ */
+#ifndef PANDO_SERVER_KEYSPACE_INTERNAL_H
+#define PANDO_SERVER_KEYSPACE_INTERNAL_H
+
+#include "server/keyspace/keyspace.h"
+#include "server/keyspace/scan.h"
+
+#include <stdatomic.h>
+
+#define KEYSPACE_SHARDS 16u /* of counters; threads rarely share one */
+
+struct keyspace_db {
+    ps_tree keys, elements, expires;
+};
+
+struct keyspace_shard {
+    _Alignas(64) atomic_uint_fast64_t hits;
+    atomic_uint_fast64_t misses;
+};
+
+/* The store-wide counter of key modifications (version.c); the transaction owner's. */
+struct keyspace_version {
+    uint64_t last;    /* the newest one handed out */
+    uint64_t ceiling; /* versions in records are at most this, and the row in `counters` says so */
+    uint64_t raised_seq; /* the transaction that last raised the row */
+    bool settled;        /* that transaction is published, and the row was seen since */
+};
+
+struct keyspace {
+    struct ps_store *store;
+    unsigned databases;
+    ps_tree counters, garbage;
+    struct keyspace_version version;
+    unsigned maintain_db; /* where keyspace_maintain() goes on; the transaction owner's */
+    uint8_t *room;        /* RECORD_MAX_HEADER bytes, then a payload; the transaction owner's */
+    uint8_t *row_room;    /* a row of the index being written; the transaction owner's */
+    uint8_t *key_room;    /* the key keyspace_maintain() is at; the transaction owner's */
+    struct scan_table *scans;
+    struct keyspace_shard shards[KEYSPACE_SHARDS];
+    atomic_uint_fast64_t expired;
+    struct keyspace_db db[]; /* `databases` of them */
+};
+
+/* version.c: the next version, for a record (may write the row) or for a deletion (never writes).
+ */
+int version_for_record(struct keyspace *ks, struct ps_txn *txn, uint64_t *version);
+void version_for_deletion(struct keyspace *ks);
+/* Reads the row when a store is opened. */
+int version_open(struct keyspace *ks, struct ps_view *view);
+
+/* expiry.c */
+/* Index time of a record that expires at expire_ms, given that of the record it replaces (0: none):
+ * the rule that spares refreshes a row. */
+int64_t expiry_index_time(int64_t old_index_ms, int64_t expire_ms, int64_t now_ms);
+/* Makes the index hold exactly the row for new_index_ms (0: none) instead of old_index_ms. */
+int expiry_file(const struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
+                int64_t old_index_ms, int64_t new_index_ms);
+/* Index rows due at now_ms. */
+int expiry_due(const struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
+               uint64_t *rows);
+/* Of those, the ones whose key has expired indeed (each is one step). */
+int expiry_count_expired(const struct keyspace *ks, struct ps_view *view, unsigned db,
+                         int64_t now_ms, uint64_t *expired);
+
+/* keyspace.c: stores a record whose version and index time are given; no index row is touched. */
+int keyspace_store(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
+                   const struct record *record);
+
+#endif

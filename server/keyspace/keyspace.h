@@ -1,0 +1,161 @@
+/*
+ * keyspace.h - objects under keys: what commands and the runner may ask of the data.
+ *
+ * A database N is three trees: `keys:N` (key -> record, see record.h), `elements:N` (rows of large
+ * objects), and `expires:N` (the expiry index, see expiry.c). All databases share `garbage` (object
+ * ids whose rows are still to be removed) and `counters`.
+ *
+ * Invariants
+ *  1. A key is in the index exactly once if its record has an expiry, else not at all; the row's
+ *     time is the record's index_ms, at or before its expire_ms.
+ *  2. A record whose expire_ms has come is invisible: keyspace_find() says so, whatever the
+ *     background work has done yet.
+ *  3. Every change of a key takes a version no change ever had before (version.c); re-filing an
+ *     index row and removing an expired key are no changes of a value, but a removal takes one too.
+ *  4. Functions that write expect that room was made (ps_reserve), see KEYSPACE_PUT_OPS.
+ *
+ * Threads: struct keyspace is shared. What takes a view may run on any thread; what takes a
+ * transaction only on the thread that owns it, one at a time. Counters are atomic, the table of
+ * scan positions has its own lock. Crash: everything written is part of the caller's transaction.
+ */
+#ifndef PANDO_SERVER_KEYSPACE_KEYSPACE_H
+#define PANDO_SERVER_KEYSPACE_KEYSPACE_H
+
+#include "server/keyspace/record.h"
+#include "storage/pandostore.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KEYSPACE_INDEX_TIME 8u /* bytes before the key in the index */
+#define KEYSPACE_MAX_KEY    (PS_MAX_KEY - KEYSPACE_INDEX_TIME) /* bytes in a key */
+#define KEYSPACE_MAX_STRING (PS_MAX_VALUE - 1024u)             /* bytes in a string's value */
+
+/* What keyspace_put() and keyspace_delete() may need for one key: changes, and bytes besides the
+ * record (twice the key's length and this). */
+#define KEYSPACE_PUT_OPS    4u
+#define KEYSPACE_DELETE_OPS 2u
+#define KEYSPACE_PUT_EXTRA  96u
+
+struct keyspace;
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* Makes missing trees in a transaction of its own and remembers their numbers. */
+int keyspace_open(struct ps_store *store, unsigned databases, struct keyspace **ks);
+void keyspace_close(struct keyspace *ks);
+unsigned keyspace_databases(const struct keyspace *ks);
+
+/* ---- one key -------------------------------------------------------------------------------- */
+
+enum key_state {
+    KEY_ABSENT,
+    KEY_EXPIRED, /* there is a record, which nobody may see; needed when the key is written */
+    KEY_LIVE,
+};
+
+struct key_entry {
+    enum key_state state;
+    struct record record; /* unless KEY_ABSENT; its payload points into the view */
+};
+
+/* 0 (look at entry->state), or an error. A key that is too long is absent. */
+int keyspace_find(const struct keyspace *ks, struct ps_view *view, unsigned db, struct ps_slice key,
+                  int64_t now_ms, struct key_entry *entry);
+
+/* Fills tree and key of a lookup for ps_get_many(); keyspace_found() then reads its outcome. A key
+ * that is too long is replaced by the empty one of no tree, and not found. */
+void keyspace_lookup_prepare(const struct keyspace *ks, unsigned db, struct ps_slice key,
+                             struct ps_lookup *lookup);
+int keyspace_found(const struct ps_lookup *lookup, int64_t now_ms, struct key_entry *entry);
+
+/* Room for a payload of up to KEYSPACE_MAX_STRING bytes, the transaction owner's: a payload built
+ * here is stored without another copy. Overwritten by every keyspace_put(). */
+uint8_t *keyspace_payload_room(struct keyspace *ks);
+
+/*
+ * Stores `record` (type, encoding, expire_ms, payload; version and index_ms are chosen here and
+ * filled in) under `key`, in place of what `old` says is there (keyspace_find() in this very
+ * transaction). The payload may be part of the old record.
+ */
+int keyspace_put(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
+                 const struct key_entry *old, struct record *record, int64_t now_ms);
+
+/* Removes the key that `old` describes (not KEY_ABSENT), with its index row. */
+int keyspace_delete(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
+                    const struct key_entry *old);
+
+/* Empties a database. */
+int keyspace_flush(struct keyspace *ks, struct ps_txn *txn, unsigned db);
+
+/* ---- many keys ------------------------------------------------------------------------------ */
+
+/* Keys that have a record, expired ones included: O(1). */
+int keyspace_records(const struct keyspace *ks, struct ps_view *view, unsigned db, uint64_t *count);
+
+/* Keys that are live at now_ms. Exact; O(log n) and one step for each index row that is due. */
+int keyspace_count(const struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
+                   uint64_t *count);
+
+/* What a walk tells of each key it meets; false ends the walk behind this key. */
+typedef bool (*keyspace_visit)(void *arg, struct ps_slice key, const struct key_entry *entry);
+
+/* Visits one live key, each about equally likely; PS_NOTFOUND: there is none. O(log n) unless
+ * expired keys abound. */
+int keyspace_random(const struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
+                    keyspace_visit visit, void *arg);
+
+struct keyspace_walk {
+    unsigned db;
+    int64_t now_ms;
+    struct ps_slice pattern; /* data NULL: all; a literal beginning is sought, not searched for */
+    uint64_t limit;          /* keys to look at, at most; 0: all */
+    keyspace_visit visit;    /* gets keys that match, expired ones (as KEY_EXPIRED) included */
+    void *arg;
+};
+
+/* All keys in byte order (KEYS). */
+int keyspace_walk_all(const struct keyspace *ks, struct ps_view *view,
+                      const struct keyspace_walk *walk);
+
+/* One step of SCAN: from the position that *cursor stands for (0: the beginning), and sets *cursor
+ * to where the next step goes on (0: that was all). See scan.h for what a cursor promises. */
+int keyspace_walk_step(struct keyspace *ks, struct ps_view *view, const struct keyspace_walk *walk,
+                       uint64_t *cursor);
+
+/* ---- background work ------------------------------------------------------------------------ */
+
+/* At most `budget` steps of due work: expired keys removed, index rows re-filed. Reserves for
+ * itself; PS_BUSY (nothing was done by the last step) means commit and call again. *done: steps
+ * taken, also when it fails; *more: due work is left. */
+int keyspace_maintain(struct keyspace *ks, struct ps_txn *txn, int64_t now_ms, size_t budget,
+                      size_t *done, bool *more);
+
+/* Removes the key if it has expired at now_ms. Reserves for itself. */
+int keyspace_expire_key(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
+                        int64_t now_ms);
+
+/* When the next work of keyspace_maintain() is due: the earliest time in any index. PS_NOTFOUND:
+ * none. */
+int keyspace_next_due(const struct keyspace *ks, struct ps_view *view, int64_t *due_ms);
+
+/* ---- statistics ----------------------------------------------------------------------------- */
+
+struct keyspace_stat {
+    uint64_t keys, expires;
+    int64_t avg_ttl_ms;
+};
+int keyspace_stat_db(struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
+                     struct keyspace_stat *stat);
+
+struct keyspace_counters {
+    uint64_t hits, misses, expired;
+};
+void keyspace_counters(struct keyspace *ks, struct keyspace_counters *counters);
+void keyspace_counters_reset(struct keyspace *ks);
+
+/* Counts a look-up for the client; `who` tells threads apart (any address of the caller's own). */
+void keyspace_count_lookup(struct keyspace *ks, const void *who, bool hit);
+
+#endif
