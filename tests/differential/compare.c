@@ -2,11 +2,11 @@
  * The comparison of two replies.
  *
  * Invariants:
- *  1. Everything is compared exactly, type bytes included, unless the call's mode declares otherwise; the modes are
- *     the only tolerance of the driver besides exceptions.tsv.
+ *  1. Everything is compared exactly, type bytes included, unless the call's mode declares
+ * otherwise; the modes are the only tolerance of the driver besides exceptions.tsv.
  *  2. An error, or a lost connection, is always compared exactly, whatever the mode.
- *  3. A reply that hasn't the shape its mode expects is compared exactly: two servers that are wrong in different
- *     ways still differ.
+ *  3. A reply that hasn't the shape its mode expects is compared exactly: two servers that are
+ * wrong in different ways still differ.
  */
 #include "tests/differential/compare.h"
 
@@ -15,10 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Replies are milliseconds apart; relative expiries of one sequence at least 99 seconds (token.c). */
+/* Replies are milliseconds apart; relative expiries of one sequence at least 99 seconds (token.c).
+ */
 #define TOLERANCE_MS 20000
 /* Beyond any relative expiry, before any absolute one: the year 2080. */
-#define FAR_MS 3471292800000LL
+#define FAR_MS    3471292800000LL
 #define CENTURY_S 946684800LL
 
 typedef bool compare_function(const struct compare_env *env, struct reply *a, struct reply *b);
@@ -91,8 +92,9 @@ static bool compare_pexpiretime(const struct compare_env *env, struct reply *a, 
 
 static bool is_time(const struct reply *value)
 {
-    return value->type == '*' && value->count == 2 && value->items[0].type == '$' && value->items[1].type == '$' &&
-           atoll(value->items[0].text) > CENTURY_S && value->items[1].len <= 6;
+    return value->type == '*' && value->count == 2 && value->items[0].type == '$' &&
+           value->items[1].type == '$' && atoll(value->items[0].text) > CENTURY_S &&
+           value->items[1].len <= 6;
 }
 
 static bool compare_time(const struct compare_env *env, struct reply *a, struct reply *b)
@@ -119,8 +121,8 @@ static bool compare_count_only(const struct compare_env *env, struct reply *a, s
 static bool ids_match(const struct compare_env *env, const struct reply *a, const struct reply *b)
 {
     const long long *ids = env->ids[env->client];
-    return both_integers(a, b) && a->integer > 0 && b->integer > 0 && (ids[0] < 0 || ids[0] == a->integer) &&
-           (ids[1] < 0 || ids[1] == b->integer);
+    return both_integers(a, b) && a->integer > 0 && b->integer > 0 &&
+           (ids[0] < 0 || ids[0] == a->integer) && (ids[1] < 0 || ids[1] == b->integer);
 }
 
 static bool compare_client_id(const struct compare_env *env, struct reply *a, struct reply *b)
@@ -146,8 +148,8 @@ static bool compare_hello(const struct compare_env *env, struct reply *a, struct
 /* Fields of CLIENT INFO and LIST whose values are compared; of the others only the names. */
 static bool is_stable_field(const char *field, size_t len)
 {
-    static const char *const stable[] = {"name", "flags", "db", "sub", "psub", "ssub", "multi", "cmd", "user", "redir",
-                                         "resp"};
+    static const char *const stable[] = {"name",  "flags", "db",   "sub",   "psub", "ssub",
+                                         "multi", "cmd",   "user", "redir", "resp"};
     for (size_t i = 0; i < sizeof stable / sizeof stable[0]; i++)
         if (strlen(stable[i]) == len && memcmp(stable[i], field, len) == 0)
             return true;
@@ -159,7 +161,8 @@ static size_t canonical_line(char *line, char *out, size_t cap)
 {
     size_t at = 0;
     char *rest = NULL;
-    for (char *field = strtok_r(line, " ", &rest); field != NULL; field = strtok_r(NULL, " ", &rest)) {
+    for (char *field = strtok_r(line, " ", &rest); field != NULL;
+         field = strtok_r(NULL, " ", &rest)) {
         size_t name = strcspn(field, "=");
         size_t shown = is_stable_field(field, name) ? strlen(field) : name;
         if (at + shown + 2 >= cap)
@@ -171,14 +174,16 @@ static size_t canonical_line(char *line, char *out, size_t cap)
 }
 
 /* The lines of own connections, in the order of the connections. */
-static size_t canonical_clients(const struct compare_env *env, const struct reply *value, int server, char *out, size_t cap)
+static size_t canonical_clients(const struct compare_env *env, const struct reply *value,
+                                int server, char *out, size_t cap)
 {
     size_t at = 0;
     out[0] = '\0';
     for (int client = 0; client < MAX_CLIENTS; client++) {
         char *copy = strndup(value->text, value->len), *rest = NULL;
         assert(copy != NULL);
-        for (char *line = strtok_r(copy, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        for (char *line = strtok_r(copy, "\n", &rest); line != NULL;
+             line = strtok_r(NULL, "\n", &rest)) {
             const char *start = strncmp(line, "txt:", 4) == 0 ? line + 4 : line;
             long long id = strncmp(start, "id=", 3) == 0 ? atoll(start + 3) : -2;
             if (id == env->ids[client][server] && cap - at > 64) {
@@ -192,7 +197,8 @@ static size_t canonical_clients(const struct compare_env *env, const struct repl
 }
 
 /* Puts the canonical text in the reply's place, so that a report shows what was compared. */
-static void replace_text(const struct compare_env *env, struct reply *value, const char *text, size_t len)
+static void replace_text(const struct compare_env *env, struct reply *value, const char *text,
+                         size_t len)
 {
     value->text = arena_copy(env->arena, text, len);
     value->len = len;
@@ -211,12 +217,14 @@ static bool compare_client_info(const struct compare_env *env, struct reply *a, 
 /* Copies the compared lines of INFO. */
 static size_t canonical_info(const struct reply *value, char *out, size_t cap)
 {
-    static const char *const kept[] = {"txt:# Server", "# Server", "# Keyspace", "txt:# Keyspace", "redis_version:",
-                                       "redis_mode:", "role:", "db"};
+    static const char *const kept[] = {
+        "txt:# Server",   "# Server",    "# Keyspace", "txt:# Keyspace",
+        "redis_version:", "redis_mode:", "role:",      "db"};
     char *copy = strndup(value->text, value->len), *rest = NULL;
     size_t at = 0;
     assert(copy != NULL);
-    for (char *line = strtok_r(copy, "\r\n", &rest); line != NULL; line = strtok_r(NULL, "\r\n", &rest)) {
+    for (char *line = strtok_r(copy, "\r\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\r\n", &rest)) {
         char *average = strstr(line, ",avg_ttl=");
         if (average != NULL)
             *average = '\0';
@@ -297,18 +305,21 @@ static bool compare_docs(const struct compare_env *env, struct reply *a, struct 
 static bool contains(const struct reply *set, const struct reply *value)
 {
     for (size_t i = 0; i < set->count; i++)
-        if (set->items[i].len == value->len && memcmp(set->items[i].text, value->text, value->len) == 0)
+        if (set->items[i].len == value->len &&
+            memcmp(set->items[i].text, value->text, value->len) == 0)
             return true;
     return false;
 }
 
-static bool compare_randomkey(const struct reply *a, const struct reply *b, const struct reply *keys_a,
-                              const struct reply *keys_b)
+static bool compare_randomkey(const struct reply *a, const struct reply *b,
+                              const struct reply *keys_a, const struct reply *keys_b)
 {
-    if (a->type != b->type || a->null != b->null || keys_a == NULL || keys_b == NULL || a->type == '+')
+    if (a->type != b->type || a->null != b->null || keys_a == NULL || keys_b == NULL ||
+        a->type == '+')
         return reply_equal(a, b);
     bool null = a->null || a->type == '_';
-    return null ? keys_a->count == 0 && keys_b->count == 0 : contains(keys_a, a) && contains(keys_b, b);
+    return null ? keys_a->count == 0 && keys_b->count == 0
+                : contains(keys_a, a) && contains(keys_b, b);
 }
 
 static bool compare_bgsave(const struct compare_env *env, struct reply *a, struct reply *b)
@@ -317,16 +328,27 @@ static bool compare_bgsave(const struct compare_env *env, struct reply *a, struc
     return a->type == '+' && b->type == '+';
 }
 
-bool compare_replies(const struct compare_env *env, enum cmp_mode mode, struct reply *a, struct reply *b,
-                     const struct reply *next_a, const struct reply *next_b)
+bool compare_replies(const struct compare_env *env, enum cmp_mode mode, struct reply *a,
+                     struct reply *b, const struct reply *next_a, const struct reply *next_b)
 {
     static compare_function *const functions[] = {
-        [CMP_SET] = compare_set, [CMP_SCAN] = compare_scan, [CMP_TTL] = compare_ttl, [CMP_PTTL] = compare_pttl,
-        [CMP_EXPIRETIME] = compare_expiretime, [CMP_PEXPIRETIME] = compare_pexpiretime, [CMP_TIME] = compare_time,
-        [CMP_RECENT] = compare_recent, [CMP_CLIENT_ID] = compare_client_id, [CMP_CLIENT_INFO] = compare_client_info,
-        [CMP_HELLO] = compare_hello, [CMP_INFO] = compare_info, [CMP_CONFIG] = compare_config,
-        [CMP_COMMAND_INFO] = compare_command_info, [CMP_COMMAND_DOCS] = compare_docs,
-        [CMP_COUNT_ONLY] = compare_count_only, [CMP_BGSAVE] = compare_bgsave,
+        [CMP_SET] = compare_set,
+        [CMP_SCAN] = compare_scan,
+        [CMP_TTL] = compare_ttl,
+        [CMP_PTTL] = compare_pttl,
+        [CMP_EXPIRETIME] = compare_expiretime,
+        [CMP_PEXPIRETIME] = compare_pexpiretime,
+        [CMP_TIME] = compare_time,
+        [CMP_RECENT] = compare_recent,
+        [CMP_CLIENT_ID] = compare_client_id,
+        [CMP_CLIENT_INFO] = compare_client_info,
+        [CMP_HELLO] = compare_hello,
+        [CMP_INFO] = compare_info,
+        [CMP_CONFIG] = compare_config,
+        [CMP_COMMAND_INFO] = compare_command_info,
+        [CMP_COMMAND_DOCS] = compare_docs,
+        [CMP_COUNT_ONLY] = compare_count_only,
+        [CMP_BGSAVE] = compare_bgsave,
     };
     if (reply_is_error(a) || reply_is_error(b) || mode == CMP_EXACT ||
         (reply_text_is(a, "QUEUED") && a->type == '+' && b->type == '+'))

@@ -7,7 +7,8 @@
 /* The slot of connections that belong to no client: its ids are never known. */
 #define NO_CLIENT MAX_CLIENTS
 
-/* What a comparison has to know of the connections: the ids that each server gave them, -1 if unknown. */
+/* What a comparison has to know of the connections: the ids that each server gave them, -1 if
+ * unknown. */
 struct compare_env {
     struct arena *arena; /* for canonical texts */
     int client;
@@ -15,11 +16,11 @@ struct compare_env {
 };
 
 /*
- * Whether the replies `a` and `b` (of the first and the second server) to `call` are equal. next_a and next_b are the
- * replies to the call after it in the same step, or NULL. The replies may be reordered, and replaced by
- * what was compared, in place.
+ * Whether the replies `a` and `b` (of the first and the second server) to `call` are equal. next_a
+ * and next_b are the replies to the call after it in the same step, or NULL. The replies may be
+ * reordered, and replaced by what was compared, in place.
  */
-bool compare_replies(const struct compare_env *env, enum cmp_mode mode, struct reply *a, struct reply *b,
-                     const struct reply *next_a, const struct reply *next_b);
+bool compare_replies(const struct compare_env *env, enum cmp_mode mode, struct reply *a,
+                     struct reply *b, const struct reply *next_a, const struct reply *next_b);
 
 #endif

@@ -2,10 +2,11 @@
  * Pipelined, non-blocking connections.
  *
  * Invariants:
- *  1. Sending and receiving go on at the same time on both connections, so no pipeline is deep enough to
- *     deadlock against a server that stops reading while its replies aren't taken.
+ *  1. Sending and receiving go on at the same time on both connections, so no pipeline is deep
+ * enough to deadlock against a server that stops reading while its replies aren't taken.
  *  2. An exchange ends: with its replies, with the connection's end, or with the time.
- *  3. Closing is abortive (SO_LINGER 0): tens of thousands of short connections leave no TIME_WAIT behind.
+ *  3. Closing is abortive (SO_LINGER 0): tens of thousands of short connections leave no TIME_WAIT
+ * behind.
  */
 #include "tests/differential/conn.h"
 
@@ -45,7 +46,8 @@ void buffer_free(struct buffer *buffer)
 
 int conn_open(struct conn *conn, int port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct linger abortive = {.l_onoff = 1, .l_linger = 0};
     int on = 1;
@@ -94,7 +96,8 @@ static void send_some(struct conn *conn)
         if (conn->first_send > 0 && conn->first_send < len)
             len = conn->first_send;
         conn->first_send = 0;
-        ssize_t sent = send(conn->fd, conn->out.data + conn->sent, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent =
+            send(conn->fd, conn->out.data + conn->sent, len, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (sent < 0) {
@@ -119,18 +122,21 @@ static void receive_some(struct conn *conn)
 }
 
 /* Turns received bytes into replies until `expected` are there. */
-static void parse_some(struct conn *conn, size_t expected, struct reply_list *replies, struct arena *arena)
+static void parse_some(struct conn *conn, size_t expected, struct reply_list *replies,
+                       struct arena *arena)
 {
     while (replies->count < expected && conn->parsed < conn->in.len && !conn->garbage) {
         struct reply value;
         size_t used;
-        int rc = reply_parse(arena, conn->in.data + conn->parsed, conn->in.len - conn->parsed, &used, &value);
+        int rc = reply_parse(arena, conn->in.data + conn->parsed, conn->in.len - conn->parsed,
+                             &used, &value);
         if (rc == 0)
             break;
         if (rc < 0) {
             conn->garbage = true;
-            value = (struct reply){.type = '?', .text = arena_copy(arena, conn->in.data + conn->parsed,
-                                                                   conn->in.len - conn->parsed),
+            value = (struct reply){.type = '?',
+                                   .text = arena_copy(arena, conn->in.data + conn->parsed,
+                                                      conn->in.len - conn->parsed),
                                    .len = conn->in.len - conn->parsed};
             used = conn->in.len - conn->parsed;
         }
@@ -155,8 +161,8 @@ static bool is_done(struct conn *conn, size_t expected, struct reply_list *repli
     return true;
 }
 
-int conn_exchange(struct conn *const *conns, const size_t *expected, size_t count, struct reply_list *replies,
-                  struct arena *arena, int timeout_ms, size_t *late)
+int conn_exchange(struct conn *const *conns, const size_t *expected, size_t count,
+                  struct reply_list *replies, struct arena *arena, int timeout_ms, size_t *late)
 {
     long long deadline = now_ms() + timeout_ms;
     bool done[2] = {false, false};

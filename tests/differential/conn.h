@@ -19,13 +19,13 @@ void buffer_free(struct buffer *buffer);
 #define UNTIL_CLOSED ((size_t)-1)
 
 struct conn {
-    int fd;                 /* -1: not connected */
+    int fd; /* -1: not connected */
     struct buffer out, in;
     size_t sent, parsed;
-    size_t first_send;      /* if not 0: the first write of the next exchange is this short */
-    bool last;              /* nothing is sent after the next exchange: say so to the server */
-    bool closed;            /* the server closed it */
-    bool garbage;           /* what it sent isn't RESP; the rest is not read */
+    size_t first_send; /* if not 0: the first write of the next exchange is this short */
+    bool last;         /* nothing is sent after the next exchange: say so to the server */
+    bool closed;       /* the server closed it */
+    bool garbage;      /* what it sent isn't RESP; the rest is not read */
 };
 
 /* Connects to a port of this machine. Returns 0 or a negative errno. */
@@ -37,11 +37,12 @@ void conn_address(const struct conn *conn, char *out, size_t cap);
 int conn_ping(int port);
 
 /*
- * Sends what is in conn[i].out and receives expected[i] replies from each of `count` (at most 2) connections at
- * once. A connection that closes early yields REPLY_CLOSED for what is missing, one for UNTIL_CLOSED; so does
- * one that sends no RESP. Returns 0, -ETIMEDOUT with *late set, or -EINTR when a signal asked to end.
+ * Sends what is in conn[i].out and receives expected[i] replies from each of `count` (at most 2)
+ * connections at once. A connection that closes early yields REPLY_CLOSED for what is missing, one
+ * for UNTIL_CLOSED; so does one that sends no RESP. Returns 0, -ETIMEDOUT with *late set, or -EINTR
+ * when a signal asked to end.
  */
-int conn_exchange(struct conn *const *conns, const size_t *expected, size_t count, struct reply_list *replies,
-                  struct arena *arena, int timeout_ms, size_t *late);
+int conn_exchange(struct conn *const *conns, const size_t *expected, size_t count,
+                  struct reply_list *replies, struct arena *arena, int timeout_ms, size_t *late);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * What is done beside the clients' pipelines, on the control connections: throw-away connections with raw bytes, keys
- * that really expire, whole SCANs, BGSAVE; the comparison of the data sets; cleaning up.
+ * What is done beside the clients' pipelines, on the control connections: throw-away connections
+ * with raw bytes, keys that really expire, whole SCANs, BGSAVE; the comparison of the data sets;
+ * cleaning up.
  *
- * Invariant: all replies of the clients' earlier steps are there when one of these begins (run.c, invariant 1), and all
- * of its own when it ends. Each selects its database itself.
+ * Invariant: all replies of the clients' earlier steps are there when one of these begins (run.c,
+ * invariant 1), and all of its own when it ends. Each selects its database itself.
  */
 #include "tests/differential/run.h"
 
@@ -14,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DATABASES 16
-#define MAX_POLLS 4000
+#define DATABASES       16
+#define MAX_POLLS       4000
 #define MAX_SCAN_ROUNDS 4000
 
 /* A few calls that go out as one pipeline. */
@@ -31,7 +32,8 @@ static struct arg text_arg(struct arena *arena, const char *text)
 }
 
 /* Adds a call made of `argc` arguments (struct arg). */
-static void script_add(struct runner *runner, struct script *script, enum cmp_mode mode, size_t argc, ...)
+static void script_add(struct runner *runner, struct script *script, enum cmp_mode mode,
+                       size_t argc, ...)
 {
     struct arg *argv = arena_alloc(&runner->arena, argc * sizeof *argv);
     va_list args;
@@ -51,12 +53,13 @@ static void script_select(struct runner *runner, struct script *script, int db)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", db);
-    script_add(runner, script, CMP_EXACT, 2, text_arg(&runner->arena, "SELECT"), text_arg(&runner->arena, text));
+    script_add(runner, script, CMP_EXACT, 2, text_arg(&runner->arena, "SELECT"),
+               text_arg(&runner->arena, text));
 }
 
 /* Sends a script on the control connections and compares the replies, unless `compare` is false. */
-static enum outcome script_run(struct runner *runner, struct script *script, struct reply_list *replies, bool compare,
-                               const char *what)
+static enum outcome script_run(struct runner *runner, struct script *script,
+                               struct reply_list *replies, bool compare, const char *what)
 {
     for (int s = 0; s < 2; s++) {
         replies[s].count = 0;
@@ -68,7 +71,8 @@ static enum outcome script_run(struct runner *runner, struct script *script, str
         if (replies[0].items[i].type == REPLY_CLOSED || replies[1].items[i].type == REPLY_CLOSED)
             compare = true;
         if (compare)
-            outcome = check_call(runner, NULL, &script->calls[i], &replies[0].items[i], &replies[1].items[i], NULL, NULL);
+            outcome = check_call(runner, NULL, &script->calls[i], &replies[0].items[i],
+                                 &replies[1].items[i], NULL, NULL);
     }
     return outcome;
 }
@@ -97,11 +101,14 @@ static enum outcome run_raw(struct runner *runner, const struct step *step)
         pair[s].last = true;
     }
     enum outcome outcome = exchange_pair(runner, pair, UNTIL_CLOSED, replies, "raw bytes");
-    for (size_t i = 0; outcome == OUTCOME_EQUAL && i < replies[0].count && i < replies[1].count; i++) {
-        call.mode = replies[0].items[i].type == '%' || (replies[0].items[i].type == '*' && replies[0].items[i].count > 10)
+    for (size_t i = 0; outcome == OUTCOME_EQUAL && i < replies[0].count && i < replies[1].count;
+         i++) {
+        call.mode = replies[0].items[i].type == '%' ||
+                            (replies[0].items[i].type == '*' && replies[0].items[i].count > 10)
                         ? CMP_HELLO
                         : CMP_EXACT;
-        outcome = check_call(runner, NULL, &call, &replies[0].items[i], &replies[1].items[i], NULL, NULL);
+        outcome =
+            check_call(runner, NULL, &call, &replies[0].items[i], &replies[1].items[i], NULL, NULL);
     }
     for (int s = 0; s < 2; s++) {
         conn_close(&pair[s]);
@@ -120,13 +127,15 @@ static enum outcome run_elapse(struct runner *runner, const struct step *step)
     char life[8];
     snprintf(life, sizeof life, "%d", 1 + (int)(key.len + runner->sequence->number) % 5);
     script_select(runner, &script, step->db);
-    script_add(runner, &script, CMP_EXACT, 5, text_arg(arena, "SET"), key, text_arg(arena, "short-lived"),
-               text_arg(arena, "PX"), text_arg(arena, life));
-    enum outcome outcome = script_run(runner, &script, replies, true, "SET PX of a few milliseconds");
+    script_add(runner, &script, CMP_EXACT, 5, text_arg(arena, "SET"), key,
+               text_arg(arena, "short-lived"), text_arg(arena, "PX"), text_arg(arena, life));
+    enum outcome outcome =
+        script_run(runner, &script, replies, true, "SET PX of a few milliseconds");
     bool gone[2] = {false, false};
     script.count = 0;
     script_add(runner, &script, CMP_EXACT, 2, text_arg(arena, "EXISTS"), key);
-    for (int polls = 0; outcome == OUTCOME_EQUAL && polls < MAX_POLLS && !(gone[0] && gone[1]); polls++) {
+    for (int polls = 0; outcome == OUTCOME_EQUAL && polls < MAX_POLLS && !(gone[0] && gone[1]);
+         polls++) {
         if (polls > 0)
             poll(NULL, 0, 1);
         outcome = script_run(runner, &script, replies, false, "EXISTS of a key about to expire");
@@ -151,8 +160,8 @@ static void make_distinct(struct reply_list *list)
 }
 
 /* One round of both servers' SCANs: their cursors differ, so do their numbers of rounds. */
-static enum outcome scan_round(struct runner *runner, struct script *script, struct reply_list *replies,
-                               struct reply_list *found, bool *done)
+static enum outcome scan_round(struct runner *runner, struct script *script,
+                               struct reply_list *replies, struct reply_list *found, bool *done)
 {
     enum outcome outcome = script_run(runner, script, replies, false, "SCAN");
     for (int s = 0; s < 2 && outcome == OUTCOME_EQUAL; s++) {
@@ -166,13 +175,15 @@ static enum outcome scan_round(struct runner *runner, struct script *script, str
     return outcome;
 }
 
-/* SCAN with a small COUNT, from cursor 0 to cursor 0 on each server; what they found must be the same set. */
+/* SCAN with a small COUNT, from cursor 0 to cursor 0 on each server; what they found must be the
+ * same set. */
 static enum outcome run_scanloop(struct runner *runner, const struct step *step)
 {
     struct script script = {0};
     struct reply_list replies[2] = {{0}, {0}}, found[2] = {{0}, {0}};
     struct arena *arena = &runner->arena;
-    struct arg pattern = step->calls[0].argv[0], cursor = {.data = "<cursor>", .len = 8, .subst = SUBST_CURSOR};
+    struct arg pattern = step->calls[0].argv[0],
+               cursor = {.data = "<cursor>", .len = 8, .subst = SUBST_CURSOR};
     bool done[2] = {false, false};
     char count[8];
     snprintf(count, sizeof count, "%d", 1 + (int)(runner->sequence->number % 3));
@@ -180,9 +191,10 @@ static enum outcome run_scanloop(struct runner *runner, const struct step *step)
     script_select(runner, &script, step->db);
     enum outcome outcome = script_run(runner, &script, replies, true, "SELECT");
     script.count = 0;
-    script_add(runner, &script, CMP_EXACT, 6, text_arg(arena, "SCAN"), cursor, text_arg(arena, "COUNT"),
-               text_arg(arena, count), text_arg(arena, "MATCH"), pattern);
-    for (int rounds = 0; outcome == OUTCOME_EQUAL && rounds < MAX_SCAN_ROUNDS && !(done[0] && done[1]); rounds++)
+    script_add(runner, &script, CMP_EXACT, 6, text_arg(arena, "SCAN"), cursor,
+               text_arg(arena, "COUNT"), text_arg(arena, count), text_arg(arena, "MATCH"), pattern);
+    for (int rounds = 0;
+         outcome == OUTCOME_EQUAL && rounds < MAX_SCAN_ROUNDS && !(done[0] && done[1]); rounds++)
         outcome = scan_round(runner, &script, replies, found, done);
     if (outcome == OUTCOME_EQUAL) {
         struct reply sets[2];
@@ -190,7 +202,10 @@ static enum outcome run_scanloop(struct runner *runner, const struct step *step)
             if (found[s].count > 1)
                 qsort(found[s].items, found[s].count, sizeof *found[s].items, reply_order);
             make_distinct(&found[s]);
-            sets[s] = (struct reply){.type = done[s] ? '*' : '?', .text = "", .count = found[s].count, .items = found[s].items};
+            sets[s] = (struct reply){.type = done[s] ? '*' : '?',
+                                     .text = "",
+                                     .count = found[s].count,
+                                     .items = found[s].items};
         }
         outcome = check_call(runner, NULL, &script.calls[0], &sets[0], &sets[1], NULL, NULL);
     }
@@ -217,10 +232,12 @@ static enum outcome run_bgsave(struct runner *runner)
         outcome = script_run(runner, &script, replies, false, "SAVE after BGSAVE");
         busy = false;
         for (int s = 0; s < 2 && outcome == OUTCOME_EQUAL; s++)
-            busy = busy || reply_text_is(&replies[s].items[0], "ERR Background save already in progress");
+            busy = busy ||
+                   reply_text_is(&replies[s].items[0], "ERR Background save already in progress");
     }
     if (outcome == OUTCOME_EQUAL)
-        outcome = check_call(runner, NULL, &script.calls[0], &replies[0].items[0], &replies[1].items[0], NULL, NULL);
+        outcome = check_call(runner, NULL, &script.calls[0], &replies[0].items[0],
+                             &replies[1].items[0], NULL, NULL);
     script_free(&script, replies);
     return outcome;
 }
@@ -244,7 +261,8 @@ enum outcome control_step(struct runner *runner, const struct step *step)
 }
 
 /* Adds what tells everything about the keys of one database. */
-static void dump_database(struct runner *runner, struct script *script, int db, const struct reply *keys)
+static void dump_database(struct runner *runner, struct script *script, int db,
+                          const struct reply *keys)
 {
     struct arena *arena = &runner->arena;
     if (keys->count > 0)
@@ -287,10 +305,12 @@ int control_cleanup(struct runner *runner)
     bool fine = true;
     script_add(runner, &script, CMP_EXACT, 1, text_arg(arena, "FLUSHALL"));
     if (runner->sequence->touches_config) {
-        static const char *const defaults[][2] = {{"requirepass", ""}, {"timeout", "0"}, {"tcp-keepalive", "300"}};
+        static const char *const defaults[][2] = {
+            {"requirepass", ""}, {"timeout", "0"}, {"tcp-keepalive", "300"}};
         for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
-            script_add(runner, &script, CMP_EXACT, 4, text_arg(arena, "CONFIG"), text_arg(arena, "SET"),
-                       text_arg(arena, defaults[i][0]), text_arg(arena, defaults[i][1]));
+            script_add(runner, &script, CMP_EXACT, 4, text_arg(arena, "CONFIG"),
+                       text_arg(arena, "SET"), text_arg(arena, defaults[i][0]),
+                       text_arg(arena, defaults[i][1]));
     }
     /* A failure here is told by the caller, beside the difference that was found before. */
     runner->difference = &unused;

@@ -1,11 +1,13 @@
 /*
- * Accepted differences: a file of lines COMMAND <tab> PATTERN <tab> REASON; '#' begins a comment line.
+ * Accepted differences: a file of lines COMMAND <tab> PATTERN <tab> REASON; '#' begins a comment
+ * line.
  *
- * COMMAND is the command's name, or DUMP for the comparison of the data sets; PATTERN is a shell pattern over the line
- * "REQUEST => FIRST REPLY | SECOND REPLY" as reports print it; REASON says why the difference is right.
+ * COMMAND is the command's name, or DUMP for the comparison of the data sets; PATTERN is a shell
+ * pattern over the line "REQUEST => FIRST REPLY | SECOND REPLY" as reports print it; REASON says
+ * why the difference is right.
  *
- * Invariant: an entry accepts the comparison of one reply and nothing else; an entry that accepts nothing in a full run
- * is an error (main.c), so the list can't outlive its reasons.
+ * Invariant: an entry accepts the comparison of one reply and nothing else; an entry that accepts
+ * nothing in a full run is an error (main.c), so the list can't outlive its reasons.
  */
 #include "tests/differential/exceptions.h"
 
@@ -68,7 +70,8 @@ void exceptions_free(struct exceptions *exceptions)
     *exceptions = (struct exceptions){0};
 }
 
-struct exception *exceptions_find(struct exceptions *exceptions, const char *command, const char *text)
+struct exception *exceptions_find(struct exceptions *exceptions, const char *command,
+                                  const char *text)
 {
     for (size_t i = 0; i < exceptions->count; i++) {
         struct exception *entry = &exceptions->items[i];
@@ -83,7 +86,8 @@ size_t exceptions_print(const struct exceptions *exceptions)
     size_t unused = 0;
     for (size_t i = 0; i < exceptions->count; i++) {
         const struct exception *entry = &exceptions->items[i];
-        printf("exception: %6zu matches of %s %s (%s)\n", entry->matched, entry->command, entry->pattern, entry->reason);
+        printf("exception: %6zu matches of %s %s (%s)\n", entry->matched, entry->command,
+               entry->pattern, entry->reason);
         unused += entry->matched == 0;
     }
     return unused;

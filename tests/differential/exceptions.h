@@ -19,8 +19,10 @@ struct exceptions {
 int exceptions_load(struct exceptions *exceptions, const char *path);
 void exceptions_free(struct exceptions *exceptions);
 
-/* The entry that accepts this difference, or NULL. `text` is "REQUEST => FIRST REPLY | SECOND REPLY". */
-struct exception *exceptions_find(struct exceptions *exceptions, const char *command, const char *text);
+/* The entry that accepts this difference, or NULL. `text` is "REQUEST => FIRST REPLY | SECOND
+ * REPLY". */
+struct exception *exceptions_find(struct exceptions *exceptions, const char *command,
+                                  const char *text);
 
 /* Prints each entry with its number of matches; returns how many have none. */
 size_t exceptions_print(const struct exceptions *exceptions);

@@ -1,6 +1,7 @@
 /*
- * Faults for the self-test: each is one small lie about the second server's replies (or an end to the server), of the
- * kind a real defect would show. A driver that does not report one of them is broken.
+ * Faults for the self-test: each is one small lie about the second server's replies (or an end to
+ * the server), of the kind a real defect would show. A driver that does not report one of them is
+ * broken.
  */
 #include "tests/differential/fault.h"
 
@@ -109,9 +110,11 @@ const struct fault *fault_find(const char *name)
     return NULL;
 }
 
-void fault_apply(const struct fault *fault, const struct call *call, struct arena *arena, struct reply *reply)
+void fault_apply(const struct fault *fault, const struct call *call, struct arena *arena,
+                 struct reply *reply)
 {
-    if (fault == NULL || fault->apply == NULL || call->argc == 0 || strlen(fault->command) != call->argv[0].len ||
+    if (fault == NULL || fault->apply == NULL || call->argc == 0 ||
+        strlen(fault->command) != call->argv[0].len ||
         strncasecmp(fault->command, call->argv[0].data, call->argv[0].len) != 0)
         return;
     fault->apply(arena, reply);

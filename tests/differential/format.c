@@ -24,8 +24,8 @@ void call_format(const struct call *call, char *out, size_t cap)
         if (i > 0)
             out[at++] = ' ';
         if (arg->subst == SUBST_CLIENT_ID || arg->subst == SUBST_CLIENT_ADDR)
-            at += (size_t)sprintf(out + at, "<%s of client %d>", arg->subst == SUBST_CLIENT_ID ? "id" : "address",
-                                  arg->client);
+            at += (size_t)sprintf(out + at, "<%s of client %d>",
+                                  arg->subst == SUBST_CLIENT_ID ? "id" : "address", arg->client);
         else if (is_plain(arg))
             at += (size_t)sprintf(out + at, "%.*s", (int)arg->len, arg->data);
         else

@@ -2,11 +2,13 @@
  * From a seed and a number to a sequence of 20 to 60 steps.
  *
  * Invariants:
- *  1. A sequence depends on (seed, number, resp) and on nothing else: not on replies, not on other sequences.
- *  2. No step's outcome depends on a clock (token.c), on a random choice of the server (RANDOMKEY and the like have
- *     a comparison mode), or on the order in which connections are served (run.c keeps it).
- *  3. An absolute expiry in the past is followed, in the same step, by an EXISTS of the key: SET stores such a key,
- *     and whether it counts before anybody looked at it is the server's business.
+ *  1. A sequence depends on (seed, number, resp) and on nothing else: not on replies, not on other
+ * sequences.
+ *  2. No step's outcome depends on a clock (token.c), on a random choice of the server (RANDOMKEY
+ * and the like have a comparison mode), or on the order in which connections are served (run.c
+ * keeps it).
+ *  3. An absolute expiry in the past is followed, in the same step, by an EXISTS of the key: SET
+ * stores such a key, and whether it counts before anybody looked at it is the server's business.
  */
 #include "tests/differential/generate.h"
 
@@ -104,9 +106,10 @@ static void add_call(struct generator *gen, struct step *step, enum cmp_mode mod
 {
     struct arena *arena = &gen->sequence->arena;
     assert(step->ncalls < MAX_CALLS);
-    step->calls[step->ncalls++] = (struct call){.argc = gen->argc,
-                                                .argv = arena_copy(arena, gen->argv, gen->argc * sizeof gen->argv[0]),
-                                                .mode = mode};
+    step->calls[step->ncalls++] =
+        (struct call){.argc = gen->argc,
+                      .argv = arena_copy(arena, gen->argv, gen->argc * sizeof gen->argv[0]),
+                      .mode = mode};
 }
 
 static void add_exists(struct generator *gen, struct step *step)
@@ -131,7 +134,8 @@ static void track_transaction(struct generator *gen, struct step *step)
     const struct arg *name = &step->calls[0].argv[0];
     if (is_word(name, "MULTI"))
         gen->in_multi[gen->client] = true;
-    else if (is_word(name, "EXEC") || is_word(name, "DISCARD") || is_word(name, "RESET") || step->closes)
+    else if (is_word(name, "EXEC") || is_word(name, "DISCARD") || is_word(name, "RESET") ||
+             step->closes)
         gen->in_multi[gen->client] = false;
     if (is_word(name, "EXEC") && gen->kills)
         step->ends_batch = true;
@@ -150,7 +154,8 @@ static void apply_rule(struct generator *gen, const struct rule *rule, struct st
     if (rule->kind != STEP_COMMAND) {
         step->db = rng_percent(gen, 80) ? (int)rng_below(gen, 2) : (int)rng_below(gen, 16);
         gen->argc = 0;
-        token_expand(gen, rule->kind == STEP_SCANLOOP ? "pattern" : "key", rule->kind == STEP_SCANLOOP ? 7 : 3);
+        token_expand(gen, rule->kind == STEP_SCANLOOP ? "pattern" : "key",
+                     rule->kind == STEP_SCANLOOP ? 7 : 3);
         add_call(gen, step, CMP_EXACT);
         step->ends_batch = true;
         return;
@@ -208,11 +213,14 @@ static const struct rule *end_transaction(struct generator *gen)
     return rng_percent(gen, 85) ? &exec : &discard;
 }
 
-/* The first steps of a sequence with a password: set it, and bring one connection into the state before AUTH. */
+/* The first steps of a sequence with a password: set it, and bring one connection into the state
+ * before AUTH. */
 static size_t begin_with_password(struct generator *gen, struct step *steps)
 {
-    static const struct rule set = {1, "CONFIG SET requirepass sesame", CMP_EXACT, RULE_CONFIG | RULE_INTACT, 0};
-    static const struct rule quit = {1, "QUIT", CMP_EXACT, RULE_CLOSES | RULE_ENDS_BATCH | RULE_INTACT, 0};
+    static const struct rule set = {1, "CONFIG SET requirepass sesame", CMP_EXACT,
+                                    RULE_CONFIG | RULE_INTACT, 0};
+    static const struct rule quit = {1, "QUIT", CMP_EXACT,
+                                     RULE_CLOSES | RULE_ENDS_BATCH | RULE_INTACT, 0};
     gen->client = 0;
     apply_rule(gen, &set, &steps[0]);
     gen->client = gen->sequence->clients - 1;

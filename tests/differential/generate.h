@@ -8,14 +8,15 @@
 #define MAX_KEYS 8
 
 enum rule_flags {
-    RULE_INTACT = 1,      /* never broken on purpose: the broken form could do harm or race with a clock */
+    RULE_INTACT =
+        1, /* never broken on purpose: the broken form could do harm or race with a clock */
     RULE_ENDS_BATCH = 2,
     RULE_CLOSES = 4,
-    RULE_THEN_KEYS = 8,   /* followed by KEYS * in the same step */
-    RULE_AUTH = 16,       /* more often in sequences with a password */
-    RULE_CONFIG = 32,     /* changes the configuration: restored after the sequence */
+    RULE_THEN_KEYS = 8, /* followed by KEYS * in the same step */
+    RULE_AUTH = 16,     /* more often in sequences with a password */
+    RULE_CONFIG = 32,   /* changes the configuration: restored after the sequence */
     RULE_NOT_IN_MULTI = 64,
-    RULE_RARE = 128,      /* an eighth of its weight: it costs milliseconds */
+    RULE_RARE = 128, /* an eighth of its weight: it costs milliseconds */
 };
 
 /* One line of the command table (table.c). */
@@ -41,13 +42,13 @@ struct generator {
     unsigned relative_offset;
     bool in_multi[MAX_CLIENTS];
     bool with_password;
-    bool kills;               /* a connection may have been ended */
-    int client;               /* whose step is being made */
+    bool kills; /* a connection may have been ended */
+    int client; /* whose step is being made */
     /* the call being made */
     struct arg argv[MAX_ARGS];
     size_t argc;
-    bool has_expiry;          /* an expiry is among the arguments */
-    bool has_past;            /* it is an absolute time in the past */
+    bool has_expiry; /* an expiry is among the arguments */
+    bool has_past;   /* it is an absolute time in the past */
 };
 
 uint64_t rng_next(struct generator *gen);

@@ -7,8 +7,8 @@
  *     ( a | b )    one of the alternatives
  *     { ... }      one to four times
  *
- * Invariant: brackets of a grammar match and names exist; the tables are constant, so a mistake is asserted,
- * by the first sequences of any run.
+ * Invariant: brackets of a grammar match and names exist; the tables are constant, so a mistake is
+ * asserted, by the first sequences of any run.
  */
 #include "tests/differential/generate.h"
 
@@ -89,7 +89,8 @@ static void expand_repeated(struct walk *walk, bool emit)
 
 static void expand_list(struct walk *walk, bool emit)
 {
-    for (skip_spaces(walk); *walk->at != '\0' && strchr("|)]}", *walk->at) == NULL; skip_spaces(walk)) {
+    for (skip_spaces(walk); *walk->at != '\0' && strchr("|)]}", *walk->at) == NULL;
+         skip_spaces(walk)) {
         const char *start = walk->at;
         if (*start == '[') {
             walk->at++;

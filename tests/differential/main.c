@@ -1,8 +1,9 @@
 /*
- * The differential driver: random command sequences against redis-server and pandod, replies and data sets compared.
- * README.md tells what is compared and how to read a report.
+ * The differential driver: random command sequences against redis-server and pandod, replies and
+ * data sets compared. README.md tells what is compared and how to read a report.
  *
- * Exit status: 0 if everything that was required ran and was equal; 1 if not; 2 for a wrong command line.
+ * Exit status: 0 if everything that was required ran and was equal; 1 if not; 2 for a wrong command
+ * line.
  */
 #include "tests/differential/report.h"
 
@@ -12,10 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-#define REQUIRED_SEQUENCES 5000
+#define REQUIRED_SEQUENCES  5000
 #define SELF_TEST_SEQUENCES 1500
-#define MAX_SHRUNK 8
-#define MAX_KINDS 256
+#define MAX_SHRUNK          8
+#define MAX_KINDS           256
 
 struct options {
     unsigned long long seed;
@@ -30,8 +31,8 @@ struct options {
 
 struct totals {
     unsigned long long executed, passed, failed, steps;
-    bool stopped; /* by a signal, or because a server doesn't start any more */
-    size_t shrunk; /* steps left of the last failure */
+    bool stopped;               /* by a signal, or because a server doesn't start any more */
+    size_t shrunk;              /* steps left of the last failure */
     char kinds[MAX_KINDS][160]; /* failures reported so far */
     size_t nkinds;
 };
@@ -39,8 +40,10 @@ struct totals {
 static int usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s [--redis PATH] [--pandod PATH] [--sequences N] [--seed S] [--sequence N] [--resp 2|3|both]\n"
-            "          [--exceptions FILE] [--timeout MS] [--keep-going] [--verbose] [--fault NAME] [--self-test]\n",
+            "usage: %s [--redis PATH] [--pandod PATH] [--sequences N] [--seed S] [--sequence N] "
+            "[--resp 2|3|both]\n"
+            "          [--exceptions FILE] [--timeout MS] [--keep-going] [--verbose] [--fault "
+            "NAME] [--self-test]\n",
             program);
     return 2;
 }
@@ -48,34 +51,65 @@ static int usage(const char *program)
 static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option longs[] = {
-        {"redis", required_argument, NULL, 'r'}, {"pandod", required_argument, NULL, 'p'},
-        {"sequences", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
-        {"sequence", required_argument, NULL, 'o'}, {"resp", required_argument, NULL, 'R'},
-        {"exceptions", required_argument, NULL, 'e'}, {"timeout", required_argument, NULL, 't'},
-        {"keep-going", no_argument, NULL, 'k'}, {"verbose", no_argument, NULL, 'v'},
-        {"fault", required_argument, NULL, 'f'}, {"self-test", no_argument, NULL, 'S'}, {0},
+        {"redis", required_argument, NULL, 'r'},
+        {"pandod", required_argument, NULL, 'p'},
+        {"sequences", required_argument, NULL, 'n'},
+        {"seed", required_argument, NULL, 's'},
+        {"sequence", required_argument, NULL, 'o'},
+        {"resp", required_argument, NULL, 'R'},
+        {"exceptions", required_argument, NULL, 'e'},
+        {"timeout", required_argument, NULL, 't'},
+        {"keep-going", no_argument, NULL, 'k'},
+        {"verbose", no_argument, NULL, 'v'},
+        {"fault", required_argument, NULL, 'f'},
+        {"self-test", no_argument, NULL, 'S'},
+        {0},
     };
     for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
         switch (c) {
-        case 'r': options->invocation.redis = optarg; break;
-        case 'p': options->invocation.pandod = optarg; break;
-        case 'n': options->sequences = atoll(optarg); break;
-        case 's': options->seed = strtoull(optarg, NULL, 10); break;
-        case 'o': options->only = atoll(optarg); break;
-        case 'R': options->resp = strcmp(optarg, "both") == 0 ? 0 : atoi(optarg); break;
-        case 'e': options->exceptions = optarg; break;
-        case 't': options->timeout_ms = atoi(optarg); break;
-        case 'k': options->keep_going = true; break;
-        case 'v': options->verbose = true; break;
-        case 'S': options->self_test = true; break;
+        case 'r':
+            options->invocation.redis = optarg;
+            break;
+        case 'p':
+            options->invocation.pandod = optarg;
+            break;
+        case 'n':
+            options->sequences = atoll(optarg);
+            break;
+        case 's':
+            options->seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'o':
+            options->only = atoll(optarg);
+            break;
+        case 'R':
+            options->resp = strcmp(optarg, "both") == 0 ? 0 : atoi(optarg);
+            break;
+        case 'e':
+            options->exceptions = optarg;
+            break;
+        case 't':
+            options->timeout_ms = atoi(optarg);
+            break;
+        case 'k':
+            options->keep_going = true;
+            break;
+        case 'v':
+            options->verbose = true;
+            break;
+        case 'S':
+            options->self_test = true;
+            break;
         case 'f':
             if ((options->fault = fault_find(optarg)) == NULL)
                 return -1;
             break;
-        default: return -1;
+        default:
+            return -1;
         }
     }
-    if (options->resp == 1 || options->resp < 0 || options->resp > 3 || options->sequences < 1 || optind != argc)
+    if (options->resp == 1 || options->resp < 0 || options->resp > 3 || options->sequences < 1 ||
+        optind != argc)
         return -1;
     options->invocation.resp = options->resp == 0 ? "both" : options->resp == 2 ? "2" : "3";
     return 0;
@@ -85,7 +119,8 @@ static int parse_options(int argc, char **argv, struct options *options)
 static bool is_new_kind(struct totals *totals, const struct difference *difference)
 {
     char kind[160];
-    snprintf(kind, sizeof kind, "%.30s %.60s %.60s", difference->command, difference->replies[0], difference->replies[1]);
+    snprintf(kind, sizeof kind, "%.30s %.60s %.60s", difference->command, difference->replies[0],
+             difference->replies[1]);
     for (char *c = kind; *c != '\0'; c++)
         if (*c >= '0' && *c <= '9')
             *c = '#';
@@ -97,9 +132,11 @@ static bool is_new_kind(struct totals *totals, const struct difference *differen
     return true;
 }
 
-/* Deals with a failed sequence: shrinks and reports it, makes sure that the servers are there for the next. */
-static void handle_failure(struct runner *runner, const struct options *options, const struct sequence *sequence,
-                           enum outcome outcome, struct difference *difference, struct totals *totals)
+/* Deals with a failed sequence: shrinks and reports it, makes sure that the servers are there for
+ * the next. */
+static void handle_failure(struct runner *runner, const struct options *options,
+                           const struct sequence *sequence, enum outcome outcome,
+                           struct difference *difference, struct totals *totals)
 {
     bool enabled[128];
     struct difference first = *difference;
@@ -128,7 +165,8 @@ static void handle_failure(struct runner *runner, const struct options *options,
 static void print_sequence(const struct sequence *sequence)
 {
     char text[8192];
-    printf("sequence %llu: RESP%d, %d clients\n", (unsigned long long)sequence->number, sequence->resp, sequence->clients);
+    printf("sequence %llu: RESP%d, %d clients\n", (unsigned long long)sequence->number,
+           sequence->resp, sequence->clients);
     for (size_t i = 0; i < sequence->count; i++) {
         step_format(&sequence->steps[i], text, sizeof text);
         printf("  %2zu client %d: %s\n", i, sequence->steps[i].client, text);
@@ -136,11 +174,13 @@ static void print_sequence(const struct sequence *sequence)
 }
 
 /* Runs one sequence. Returns whether to go on. */
-static bool run_number(struct runner *runner, const struct options *options, unsigned long long number, struct totals *totals)
+static bool run_number(struct runner *runner, const struct options *options,
+                       unsigned long long number, struct totals *totals)
 {
     struct sequence sequence;
     struct difference difference;
-    sequence_generate(&sequence, options->seed, number, options->resp ? options->resp : 2 + (int)(number % 2));
+    sequence_generate(&sequence, options->seed, number,
+                      options->resp ? options->resp : 2 + (int)(number % 2));
     if (options->verbose)
         print_sequence(&sequence);
     enum outcome outcome = run_sequence(runner, &sequence, NULL, &difference);
@@ -171,7 +211,8 @@ static void run_all(struct runner *runner, const struct options *options, struct
             return;
 }
 
-/* Each fault in turn; one that isn't reported, or not shrunk to a few steps, is a failure of the driver. */
+/* Each fault in turn; one that isn't reported, or not shrunk to a few steps, is a failure of the
+ * driver. */
 static int self_test(struct runner *runner, struct options *options)
 {
     size_t failed = 0;
@@ -185,32 +226,39 @@ static int self_test(struct runner *runner, struct options *options)
         run_all(runner, options, &totals);
         if (totals.stopped)
             break;
-        /* A signal isn't sent again when the sequence is repeated, so that failure must not recur. */
+        /* A signal isn't sent again when the sequence is repeated, so that failure must not recur.
+         */
         bool seen = totals.failed == 1;
-        bool small = fault_table[i].signal != 0 ? totals.shrunk == 0 : totals.shrunk >= 1 && totals.shrunk <= MAX_SHRUNK;
+        bool small = fault_table[i].signal != 0 ? totals.shrunk == 0
+                                                : totals.shrunk >= 1 && totals.shrunk <= MAX_SHRUNK;
         printf("fault %s: %s after %llu sequences, %zu steps left\n\n", fault_table[i].name,
-               seen && small ? "reported" : "NOT REPORTED AS IT SHOULD BE", totals.executed, totals.shrunk);
+               seen && small ? "reported" : "NOT REPORTED AS IT SHOULD BE", totals.executed,
+               totals.shrunk);
         failed += !(seen && small);
     }
     bool complete = options->fault == &fault_table[fault_table_size - 1];
-    printf("SUITE differential-self-test required=%zu executed=%zu passed=%zu failed=%zu skipped=0\n", fault_table_size,
-           complete ? fault_table_size : (size_t)(options->fault - fault_table), fault_table_size - failed, failed);
+    printf(
+        "SUITE differential-self-test required=%zu executed=%zu passed=%zu failed=%zu skipped=0\n",
+        fault_table_size, complete ? fault_table_size : (size_t)(options->fault - fault_table),
+        fault_table_size - failed, failed);
     return failed == 0 && complete ? 0 : 1;
 }
 
-static int conclude(const struct options *options, struct exceptions *exceptions, const struct totals *totals,
-                    const struct runner *runner, double seconds)
+static int conclude(const struct options *options, struct exceptions *exceptions,
+                    const struct totals *totals, const struct runner *runner, double seconds)
 {
-    unsigned long long required = options->only >= 0 ? 1 : (unsigned long long)options->sequences, failed = totals->failed;
-    printf("%llu sequences, %llu steps, %llu replies compared in %.1f s\n", totals->executed, totals->steps,
-           runner->replies_compared, seconds);
+    unsigned long long required = options->only >= 0 ? 1 : (unsigned long long)options->sequences,
+                       failed = totals->failed;
+    printf("%llu sequences, %llu steps, %llu replies compared in %.1f s\n", totals->executed,
+           totals->steps, runner->replies_compared, seconds);
     size_t unused = exceptions_print(exceptions);
-    if (unused > 0 && options->only < 0 && options->sequences >= REQUIRED_SEQUENCES && totals->executed == required) {
+    if (unused > 0 && options->only < 0 && options->sequences >= REQUIRED_SEQUENCES &&
+        totals->executed == required) {
         printf("FAIL: %zu exceptions matched nothing: remove them\n", unused);
         failed++;
     }
-    printf("SUITE differential required=%llu executed=%llu passed=%llu failed=%llu skipped=0\n", required, totals->executed,
-           totals->passed, failed);
+    printf("SUITE differential required=%llu executed=%llu passed=%llu failed=%llu skipped=0\n",
+           required, totals->executed, totals->passed, failed);
     return failed == 0 && totals->executed == required ? 0 : 1;
 }
 
@@ -228,7 +276,10 @@ int main(int argc, char **argv)
     static struct totals totals;
     struct exceptions exceptions = {0};
     struct options options = {
-        .seed = 1, .sequences = REQUIRED_SEQUENCES, .only = -1, .timeout_ms = 10000,
+        .seed = 1,
+        .sequences = REQUIRED_SEQUENCES,
+        .only = -1,
+        .timeout_ms = 10000,
         .exceptions = "tests/differential/exceptions.tsv",
         .invocation = {.program = argv[0], .redis = "redis-server", .pandod = "build/pandod"},
     };

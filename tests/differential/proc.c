@@ -2,12 +2,14 @@
  * Starting and ending the two servers.
  *
  * Invariants:
- *  1. A server dies with the driver: PR_SET_PDEATHSIG for the ways out that run no code (SIGKILL, abort),
- *     an exit hook for all others. SIGINT, SIGTERM and SIGHUP only set a flag; the exchange loop sees it.
+ *  1. A server dies with the driver: PR_SET_PDEATHSIG for the ways out that run no code (SIGKILL,
+ * abort), an exit hook for all others. SIGINT, SIGTERM and SIGHUP only set a flag; the exchange
+ * loop sees it.
  *  2. Processes are ended by pid only, and waited for.
  *  3. Each server has a directory of its own, made by mkdtemp and removed with the server.
  *
- * The guard's pointer and the flag are the only global state: signal handlers and exit hooks have no context.
+ * The guard's pointer and the flag are the only global state: signal handlers and exit hooks have
+ * no context.
  */
 #include "tests/differential/proc.h"
 
@@ -29,8 +31,8 @@
 #include <unistd.h>
 
 #define START_TIMEOUT_MS 20000
-#define STOP_TIMEOUT_MS 5000
-#define LOG_TAIL 6000
+#define STOP_TIMEOUT_MS  5000
+#define LOG_TAIL         6000
 
 static struct server *guarded;
 static size_t guarded_count;
@@ -101,12 +103,12 @@ static void exec_server(const struct server *server, pid_t parent)
     dup2(out, 1);
     dup2(out, 2);
     if (is_redis(server->program))
-        execlp(server->program, server->program, "--port", port, "--bind", "127.0.0.1", "--dir", server->dir,
-               "--save", "", "--appendonly", "no", "--enable-debug-command", "yes", "--loglevel", "warning",
-               (char *)NULL);
+        execlp(server->program, server->program, "--port", port, "--bind", "127.0.0.1", "--dir",
+               server->dir, "--save", "", "--appendonly", "no", "--enable-debug-command", "yes",
+               "--loglevel", "warning", (char *)NULL);
     else
-        execlp(server->program, server->program, "--port", port, "--bind", "127.0.0.1", "--dir", server->dir,
-               (char *)NULL);
+        execlp(server->program, server->program, "--port", port, "--bind", "127.0.0.1", "--dir",
+               server->dir, (char *)NULL);
     fprintf(stderr, "cannot execute %s: %s\n", server->program, strerror(errno));
     _exit(127);
 }
@@ -137,7 +139,8 @@ static int await_ready(struct server *server)
 static int make_dir(struct server *server)
 {
     const char *base = getenv("TMPDIR");
-    snprintf(server->dir, sizeof server->dir, "%s/differential-XXXXXX", base && *base ? base : "/tmp");
+    snprintf(server->dir, sizeof server->dir, "%s/differential-XXXXXX",
+             base && *base ? base : "/tmp");
     if (mkdtemp(server->dir) != NULL)
         return 0;
     fprintf(stderr, "cannot make %s: %s\n", server->dir, strerror(errno));
@@ -147,7 +150,8 @@ static int make_dir(struct server *server)
 
 int server_start(struct server *server)
 {
-    /* Somebody else may take the port between the search and the server's bind: hence the second and third try. */
+    /* Somebody else may take the port between the search and the server's bind: hence the second
+     * and third try. */
     for (int attempt = 0; attempt < 3 && !interrupted; attempt++) {
         server->port = free_port();
         if (server->port < 0 || make_dir(server) < 0)
@@ -211,7 +215,8 @@ void server_status(struct server *server, char *out, size_t cap)
     if (server->pid == 0)
         snprintf(out, cap, "not running");
     else if (WIFSIGNALED(status))
-        snprintf(out, cap, "ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        snprintf(out, cap, "ended by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
     else
         snprintf(out, cap, "exited with status %d", WEXITSTATUS(status));
     server->pid = 0;

@@ -10,13 +10,15 @@ struct server {
     const char *label;   /* what reports call it */
     pid_t pid;           /* 0: not running */
     int port;
-    char dir[256];       /* its temporary directory, "" if none */
+    char dir[256]; /* its temporary directory, "" if none */
 };
 
-/* Installs the handlers and the exit hook that end both servers and remove their directories on every way out. */
+/* Installs the handlers and the exit hook that end both servers and remove their directories on
+ * every way out. */
 void proc_guard(struct server *servers, size_t count);
 
-/* Starts a server on a free port in a new directory and waits until it answers PING. Returns 0 or -1, reported. */
+/* Starts a server on a free port in a new directory and waits until it answers PING. Returns 0 or
+ * -1, reported. */
 int server_start(struct server *server);
 
 /* Ends the server (by its pid) and removes its directory. Harmless if it isn't running. */

@@ -7,8 +7,10 @@
 
 #define MAX_INLINE 4000
 
-/* The bytes of an argument as this server has to see it. Returns them, sets *len; scratch has room for a number. */
-static const char *argument(const struct runner *runner, const struct arg *arg, int server, char scratch[64], size_t *len)
+/* The bytes of an argument as this server has to see it. Returns them, sets *len; scratch has room
+ * for a number. */
+static const char *argument(const struct runner *runner, const struct arg *arg, int server,
+                            char scratch[64], size_t *len)
 {
     switch (arg->subst) {
     case SUBST_CLIENT_ID: {
@@ -35,13 +37,15 @@ static void render_quoted(const char *data, size_t len, struct buffer *out)
     buffer_add(out, "\"", 1);
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)data[i];
-        int written = isgraph(c) && c != '"' && c != '\\' ? sprintf(text, "%c", c) : sprintf(text, "\\x%02x", c);
+        int written = isgraph(c) && c != '"' && c != '\\' ? sprintf(text, "%c", c)
+                                                          : sprintf(text, "\\x%02x", c);
         buffer_add(out, text, (size_t)written);
     }
     buffer_add(out, "\"", 1);
 }
 
-void render_call(const struct runner *runner, const struct call *call, int server, bool inline_form, struct buffer *out)
+void render_call(const struct runner *runner, const struct call *call, int server, bool inline_form,
+                 struct buffer *out)
 {
     char scratch[64], head[64];
     size_t len, total = 0;

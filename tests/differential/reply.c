@@ -2,11 +2,12 @@
  * Replies of a RESP2 or RESP3 server: parsed into trees, compared, printed.
  *
  * Invariants:
- *  1. A tree and its bytes live in the arena given to the parser; nothing points into a receive buffer.
- *  2. Two replies are equal only if type byte, null form, bytes and children are: "$-1" is not "*-1",
- *     and a set is not an array. Anything looser is a canonicalisation and lives in compare.c.
- *  3. Nesting is bounded (MAX_DEPTH) and declared lengths are not allocated from before the bytes are there,
- *     so a server gone mad cannot take the driver with it.
+ *  1. A tree and its bytes live in the arena given to the parser; nothing points into a receive
+ * buffer.
+ *  2. Two replies are equal only if type byte, null form, bytes and children are: "$-1" is not
+ * "*-1", and a set is not an array. Anything looser is a canonicalisation and lives in compare.c.
+ *  3. Nesting is bounded (MAX_DEPTH) and declared lengths are not allocated from before the bytes
+ * are there, so a server gone mad cannot take the driver with it.
  */
 #include "tests/differential/reply.h"
 
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DEPTH 16
+#define MAX_DEPTH  16
 #define BLOCK_SIZE 65536
 
 struct arena_block {
@@ -83,7 +84,8 @@ struct input {
     size_t len, pos;
 };
 
-/* Takes a line without its "\r\n". Returns 1, 0 (incomplete) or -1 (no "\r\n" where one must be). */
+/* Takes a line without its "\r\n". Returns 1, 0 (incomplete) or -1 (no "\r\n" where one must be).
+ */
 static int take_line(struct input *in, const char **line, size_t *len)
 {
     const char *start = in->data + in->pos;
@@ -168,9 +170,15 @@ static int parse_value(struct input *in, struct reply *out, int depth)
         return rc;
     long long number = 0;
     switch (out->type) {
-    case '$': case '!': case '=':
+    case '$':
+    case '!':
+    case '=':
         return parse_number(line, len, &number) < 0 ? -1 : parse_blob(in, number, out);
-    case '*': case '%': case '~': case '>': case '|':
+    case '*':
+    case '%':
+    case '~':
+    case '>':
+    case '|':
         return parse_number(line, len, &number) < 0 ? -1 : parse_items(in, number, out, depth);
     case ':':
         if (parse_number(line, len, &out->integer) < 0)

@@ -18,12 +18,12 @@ void arena_free(struct arena *arena);
 #define REPLY_CLOSED 'X'
 
 struct reply {
-    char type;           /* RESP type byte, or REPLY_CLOSED */
-    bool null;           /* "$-1" and "*-1" */
-    const char *text;    /* scalars as sent, without the type byte and line end */
+    char type;        /* RESP type byte, or REPLY_CLOSED */
+    bool null;        /* "$-1" and "*-1" */
+    const char *text; /* scalars as sent, without the type byte and line end */
     size_t len;
-    long long integer;   /* of ':' */
-    size_t count;        /* children; a map of n pairs has 2n */
+    long long integer; /* of ':' */
+    size_t count;      /* children; a map of n pairs has 2n */
     struct reply *items;
 };
 
@@ -35,7 +35,8 @@ struct reply_list {
 void reply_list_push(struct reply_list *list, struct reply value);
 void reply_list_free(struct reply_list *list);
 
-/* Parses one reply. Returns 1 and the bytes used, 0 if more bytes are needed, -1 if it is not RESP. */
+/* Parses one reply. Returns 1 and the bytes used, 0 if more bytes are needed, -1 if it is not RESP.
+ */
 int reply_parse(struct arena *arena, const char *data, size_t len, size_t *used, struct reply *out);
 
 bool reply_equal(const struct reply *a, const struct reply *b);
@@ -49,7 +50,8 @@ int reply_order(const void *a, const void *b);
 /* Writes one readable line, at most cap - 1 characters; long strings are abbreviated. */
 void reply_format(const struct reply *value, char *out, size_t cap);
 
-/* Writes bytes as a quoted string; more than `limit` bytes are abbreviated. Returns characters written. */
+/* Writes bytes as a quoted string; more than `limit` bytes are abbreviated. Returns characters
+ * written. */
 size_t quote_bytes(const char *data, size_t len, size_t limit, char *out, size_t cap);
 
 #endif

@@ -1,16 +1,17 @@
 /*
  * Shrinks a failing sequence and reports it.
  *
- * Shrinking is greedy: runs of steps, then single steps, are left out as long as what remains still fails, in whatever
- * way; until no single step can be left out. Sequences are short, so that is at most some hundred runs of milliseconds.
+ * Shrinking is greedy: runs of steps, then single steps, are left out as long as what remains still
+ * fails, in whatever way; until no single step can be left out. Sequences are short, so that is at
+ * most some hundred runs of milliseconds.
  */
 #include "tests/differential/report.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_RUNS 600
-#define MAX_DEAD_RUNS 40
+#define MAX_RUNS          600
+#define MAX_DEAD_RUNS     40
 #define SHRINK_TIMEOUT_MS 2000
 
 /* How much more trying is worth. */
@@ -45,9 +46,10 @@ static size_t count_enabled(const bool *enabled, size_t count)
     return left;
 }
 
-/* Tries without each run of `width` enabled steps, from the end. Returns whether something could be left out. */
-static bool remove_runs(struct runner *runner, const struct sequence *sequence, bool *enabled, size_t width,
-                        struct difference *difference, struct effort *effort)
+/* Tries without each run of `width` enabled steps, from the end. Returns whether something could be
+ * left out. */
+static bool remove_runs(struct runner *runner, const struct sequence *sequence, bool *enabled,
+                        size_t width, struct difference *difference, struct effort *effort)
 {
     bool progress = false, before[128];
     for (size_t end = sequence->count; end > 0;) {
@@ -67,7 +69,8 @@ static bool remove_runs(struct runner *runner, const struct sequence *sequence, 
     return progress;
 }
 
-size_t shrink(struct runner *runner, const struct sequence *sequence, bool *enabled, struct difference *difference)
+size_t shrink(struct runner *runner, const struct sequence *sequence, bool *enabled,
+              struct difference *difference)
 {
     struct effort effort = {0, 0};
     int timeout = runner->timeout_ms;
@@ -92,12 +95,14 @@ size_t shrink(struct runner *runner, const struct sequence *sequence, bool *enab
     return left;
 }
 
-void report_failure(const struct runner *runner, const struct invocation *invocation, const struct sequence *sequence,
-                    const bool *enabled, size_t left, const struct difference *difference)
+void report_failure(const struct runner *runner, const struct invocation *invocation,
+                    const struct sequence *sequence, const bool *enabled, size_t left,
+                    const struct difference *difference)
 {
     char text[8192];
-    printf("FAIL seed %llu sequence %llu (RESP%d, %d clients, %zu steps)\n", (unsigned long long)sequence->seed,
-           (unsigned long long)sequence->number, sequence->resp, sequence->clients, sequence->count);
+    printf("FAIL seed %llu sequence %llu (RESP%d, %d clients, %zu steps)\n",
+           (unsigned long long)sequence->seed, (unsigned long long)sequence->number, sequence->resp,
+           sequence->clients, sequence->count);
     if (left > 0)
         printf("  %zu steps are left:\n", left);
     else
@@ -106,15 +111,19 @@ void report_failure(const struct runner *runner, const struct invocation *invoca
         if (!enabled[i] || (left == 0 && i > difference->step))
             continue;
         step_format(&sequence->steps[i], text, sizeof text);
-        printf("  %2zu client %d: %s%s\n", i, sequence->steps[i].client, text, i == difference->step ? "   <--" : "");
+        printf("  %2zu client %d: %s%s\n", i, sequence->steps[i].client, text,
+               i == difference->step ? "   <--" : "");
     }
-    printf("  at %s%s\n", difference->step == sequence->count ? "the comparison of the data sets: " : "", difference->request);
+    printf("  at %s%s\n",
+           difference->step == sequence->count ? "the comparison of the data sets: " : "",
+           difference->request);
     printf("  %-8s %s\n", runner->servers[0].label, difference->replies[0]);
     printf("  %-8s %s\n", runner->servers[1].label, difference->replies[1]);
     if (difference->note[0] != '\0')
         printf("  %s\n", difference->note);
-    printf("  reproduce: %s --redis %s --pandod %s --resp %s --seed %llu --sequence %llu%s%s\n", invocation->program,
-           invocation->redis, invocation->pandod, invocation->resp, (unsigned long long)sequence->seed,
-           (unsigned long long)sequence->number, runner->fault ? " --fault " : "", runner->fault ? runner->fault->name : "");
+    printf("  reproduce: %s --redis %s --pandod %s --resp %s --seed %llu --sequence %llu%s%s\n",
+           invocation->program, invocation->redis, invocation->pandod, invocation->resp,
+           (unsigned long long)sequence->seed, (unsigned long long)sequence->number,
+           runner->fault ? " --fault " : "", runner->fault ? runner->fault->name : "");
     fflush(stdout);
 }

@@ -10,14 +10,16 @@ struct invocation {
 };
 
 /*
- * Removes steps while the sequence still fails; enabled[] tells what is left, *difference how it fails then. Servers are
- * restarted when they have to be. Returns the number of steps left, or 0 if the failure didn't recur (*difference then
- * is what was found first, and all steps are enabled).
+ * Removes steps while the sequence still fails; enabled[] tells what is left, *difference how it
+ * fails then. Servers are restarted when they have to be. Returns the number of steps left, or 0 if
+ * the failure didn't recur (*difference then is what was found first, and all steps are enabled).
  */
-size_t shrink(struct runner *runner, const struct sequence *sequence, bool *enabled, struct difference *difference);
+size_t shrink(struct runner *runner, const struct sequence *sequence, bool *enabled,
+              struct difference *difference);
 
 /* Prints a failure: where, the steps left, both replies, how to run it again. */
-void report_failure(const struct runner *runner, const struct invocation *invocation, const struct sequence *sequence,
-                    const bool *enabled, size_t left, const struct difference *difference);
+void report_failure(const struct runner *runner, const struct invocation *invocation,
+                    const struct sequence *sequence, const bool *enabled, size_t left,
+                    const struct difference *difference);
 
 #endif

@@ -2,11 +2,13 @@
  * Runs one sequence against both servers.
  *
  * Invariants:
- *  1. Consecutive steps of one client are one pipeline, sent to both servers at once; before another client's steps are
- *     sent, all its replies are there. So the order of execution is that of the sequence, on both servers.
- *  2. A connection that a server closed is opened again by its client's next pipeline, on both servers.
- *  3. A run leaves both servers empty and as they were configured, or reports them dead; what one sequence did is never
- *     seen by the next.
+ *  1. Consecutive steps of one client are one pipeline, sent to both servers at once; before
+ * another client's steps are sent, all its replies are there. So the order of execution is that of
+ * the sequence, on both servers.
+ *  2. A connection that a server closed is opened again by its client's next pipeline, on both
+ * servers.
+ *  3. A run leaves both servers empty and as they were configured, or reports them dead; what one
+ * sequence did is never seen by the next.
  *  4. The first difference ends the run: after it, the servers' states may differ in everything.
  */
 #include "tests/differential/run.h"
@@ -67,8 +69,9 @@ static bool name_is(const struct call *call, const char *name)
 }
 
 /* Compares one reply; an accepted difference counts as equal. */
-static enum outcome check_reply(struct runner *runner, const struct call *call, struct reply *a, struct reply *b,
-                                const struct reply *next_a, const struct reply *next_b)
+static enum outcome check_reply(struct runner *runner, const struct call *call, struct reply *a,
+                                struct reply *b, const struct reply *next_a,
+                                const struct reply *next_b)
 {
     static char text[sizeof runner->difference->request * 3 + 16];
     struct difference *difference = runner->difference;
@@ -79,11 +82,13 @@ static enum outcome check_reply(struct runner *runner, const struct call *call, 
     call_format(call, difference->request, sizeof difference->request);
     reply_format(a, difference->replies[0], sizeof difference->replies[0]);
     reply_format(b, difference->replies[1], sizeof difference->replies[1]);
-    snprintf(difference->command, sizeof difference->command, "%.*s", call->argc ? (int)call->argv[0].len : 0,
-             call->argc ? call->argv[0].data : "");
-    snprintf(text, sizeof text, "%s => %s | %s", difference->request, difference->replies[0], difference->replies[1]);
+    snprintf(difference->command, sizeof difference->command, "%.*s",
+             call->argc ? (int)call->argv[0].len : 0, call->argc ? call->argv[0].data : "");
+    snprintf(text, sizeof text, "%s => %s | %s", difference->request, difference->replies[0],
+             difference->replies[1]);
     struct exception *accepted =
-        runner->exceptions == NULL ? NULL : exceptions_find(runner->exceptions, difference->command, text);
+        runner->exceptions == NULL ? NULL
+                                   : exceptions_find(runner->exceptions, difference->command, text);
     if (accepted != NULL) {
         accepted->matched += runner->count_exceptions;
         return OUTCOME_EQUAL;
@@ -94,25 +99,29 @@ static enum outcome check_reply(struct runner *runner, const struct call *call, 
 }
 
 /* EXEC's replies are compared one by one, each as its call declares. */
-static enum outcome check_exec(struct runner *runner, struct peer *peer, struct reply *a, struct reply *b)
+static enum outcome check_exec(struct runner *runner, struct peer *peer, struct reply *a,
+                               struct reply *b)
 {
     for (size_t i = 0; i < peer->queued; i++) {
         bool more = i + 1 < peer->queued;
-        enum outcome outcome = check_reply(runner, peer->queue[i], &a->items[i], &b->items[i],
-                                           more ? &a->items[i + 1] : NULL, more ? &b->items[i + 1] : NULL);
+        enum outcome outcome =
+            check_reply(runner, peer->queue[i], &a->items[i], &b->items[i],
+                        more ? &a->items[i + 1] : NULL, more ? &b->items[i + 1] : NULL);
         if (outcome != OUTCOME_EQUAL)
             return outcome;
     }
     return OUTCOME_EQUAL;
 }
 
-enum outcome check_call(struct runner *runner, struct peer *peer, const struct call *call, struct reply *a, struct reply *b,
-                        const struct reply *next_a, const struct reply *next_b)
+enum outcome check_call(struct runner *runner, struct peer *peer, const struct call *call,
+                        struct reply *a, struct reply *b, const struct reply *next_a,
+                        const struct reply *next_b)
 {
     enum outcome outcome;
-    bool queued = a->type == '+' && b->type == '+' && reply_text_is(a, "QUEUED") && reply_text_is(b, "QUEUED");
-    if (peer != NULL && name_is(call, "EXEC") && a->type == '*' && b->type == '*' && a->count == peer->queued &&
-        b->count == peer->queued && !a->null && !b->null)
+    bool queued = a->type == '+' && b->type == '+' && reply_text_is(a, "QUEUED") &&
+                  reply_text_is(b, "QUEUED");
+    if (peer != NULL && name_is(call, "EXEC") && a->type == '*' && b->type == '*' &&
+        a->count == peer->queued && b->count == peer->queued && !a->null && !b->null)
         outcome = check_exec(runner, peer, a, b);
     else
         outcome = check_reply(runner, call, a, b, next_a, next_b);
@@ -120,13 +129,14 @@ enum outcome check_call(struct runner *runner, struct peer *peer, const struct c
         return outcome;
     if (queued && peer->queued < MAX_QUEUED)
         peer->queue[peer->queued++] = call;
-    else if (!queued && (name_is(call, "EXEC") || name_is(call, "DISCARD") || name_is(call, "RESET")))
+    else if (!queued &&
+             (name_is(call, "EXEC") || name_is(call, "DISCARD") || name_is(call, "RESET")))
         peer->queued = 0;
     return outcome;
 }
 
-enum outcome exchange_pair(struct runner *runner, struct conn *pair, size_t expected, struct reply_list *replies,
-                           const char *what)
+enum outcome exchange_pair(struct runner *runner, struct conn *pair, size_t expected,
+                           struct reply_list *replies, const char *what)
 {
     struct conn *conns[2] = {&pair[0], &pair[1]};
     size_t wanted[2] = {expected, expected}, late = 0;
@@ -140,11 +150,13 @@ enum outcome exchange_pair(struct runner *runner, struct conn *pair, size_t expe
     snprintf(difference->command, sizeof difference->command, "(no reply)");
     snprintf(difference->request, sizeof difference->request, "%s", what);
     for (int s = 0; s < 2; s++)
-        snprintf(difference->replies[s], sizeof difference->replies[s], "%zu of %zu replies", replies[s].count, expected);
+        snprintf(difference->replies[s], sizeof difference->replies[s], "%zu of %zu replies",
+                 replies[s].count, expected);
     char status[128];
     server_status(&runner->servers[late], status, sizeof status);
-    snprintf(difference->note, sizeof difference->note, "%s did not answer within %d ms; its process is %s",
-             runner->servers[late].label, runner->timeout_ms, status);
+    snprintf(difference->note, sizeof difference->note,
+             "%s did not answer within %d ms; its process is %s", runner->servers[late].label,
+             runner->timeout_ms, status);
     return OUTCOME_DEAD;
 }
 
@@ -158,8 +170,9 @@ static enum outcome report_unreachable(struct runner *runner, int server, int rc
     snprintf(difference->command, sizeof difference->command, "(connect)");
     snprintf(difference->request, sizeof difference->request, "connecting");
     difference->replies[0][0] = difference->replies[1][0] = '\0';
-    snprintf(difference->note, sizeof difference->note, "%s refuses a connection (%s); its process is %s",
-             runner->servers[server].label, strerror(-rc), status);
+    snprintf(difference->note, sizeof difference->note,
+             "%s refuses a connection (%s); its process is %s", runner->servers[server].label,
+             strerror(-rc), status);
     return OUTCOME_DEAD;
 }
 
@@ -191,9 +204,11 @@ static enum outcome peer_open(struct runner *runner, int client)
     for (int s = 0; s < 2; s++)
         for (size_t i = first; i < 2; i++)
             render_call(runner, &calls[i], s, false, &peer->conns[s].out);
-    outcome = exchange_pair(runner, peer->conns, count, replies, "the first commands of a connection");
+    outcome =
+        exchange_pair(runner, peer->conns, count, replies, "the first commands of a connection");
     for (size_t i = 0; i < count && outcome == OUTCOME_EQUAL; i++)
-        outcome = check_call(runner, NULL, &calls[first + i], &replies[0].items[i], &replies[1].items[i], NULL, NULL);
+        outcome = check_call(runner, NULL, &calls[first + i], &replies[0].items[i],
+                             &replies[1].items[i], NULL, NULL);
     for (int s = 0; s < 2; s++) {
         if (outcome == OUTCOME_EQUAL && replies[s].items[count - 1].type == ':')
             runner->env.ids[client][s] = replies[s].items[count - 1].integer;
@@ -203,8 +218,8 @@ static enum outcome peer_open(struct runner *runner, int client)
 }
 
 /* Compares what a pipeline of steps [from, to) brought. */
-static enum outcome check_batch(struct runner *runner, const struct step *const *steps, const size_t *indexes, size_t count,
-                                struct reply_list *replies)
+static enum outcome check_batch(struct runner *runner, const struct step *const *steps,
+                                const size_t *indexes, size_t count, struct reply_list *replies)
 {
     struct peer *peer = &runner->peers[steps[0]->client];
     struct reply *a = replies[0].items, *b = replies[1].items;
@@ -212,8 +227,8 @@ static enum outcome check_batch(struct runner *runner, const struct step *const 
         runner->step = indexes[i];
         for (size_t c = 0; c < steps[i]->ncalls; c++, a++, b++) {
             bool more = c + 1 < steps[i]->ncalls;
-            enum outcome outcome =
-                check_call(runner, peer, &steps[i]->calls[c], a, b, more ? a + 1 : NULL, more ? b + 1 : NULL);
+            enum outcome outcome = check_call(runner, peer, &steps[i]->calls[c], a, b,
+                                              more ? a + 1 : NULL, more ? b + 1 : NULL);
             if (outcome != OUTCOME_EQUAL)
                 return outcome;
         }
@@ -229,7 +244,8 @@ static enum outcome check_batch(struct runner *runner, const struct step *const 
 }
 
 /* Sends a pipeline of one client and compares its replies. */
-static enum outcome run_batch(struct runner *runner, const struct step *const *steps, const size_t *indexes, size_t count)
+static enum outcome run_batch(struct runner *runner, const struct step *const *steps,
+                              const size_t *indexes, size_t count)
 {
     struct peer *peer = &runner->peers[steps[0]->client];
     struct reply_list replies[2] = {{0}, {0}};
@@ -245,12 +261,14 @@ static enum outcome run_batch(struct runner *runner, const struct step *const *s
     for (size_t i = 0; i < count; i++) {
         for (size_t c = 0; c < steps[i]->ncalls; c++)
             for (int s = 0; s < 2; s++)
-                render_call(runner, &steps[i]->calls[c], s, steps[i]->inline_form, &peer->conns[s].out);
+                render_call(runner, &steps[i]->calls[c], s, steps[i]->inline_form,
+                            &peer->conns[s].out);
         expected += steps[i]->ncalls + steps[i]->closes;
     }
     if (runner->sequence->split_writes)
         for (int s = 0; s < 2; s++)
-            peer->conns[s].first_send = 1 + (runner->sequence->number * 31 + indexes[0] * 7) % peer->conns[s].out.len;
+            peer->conns[s].first_send =
+                1 + (runner->sequence->number * 31 + indexes[0] * 7) % peer->conns[s].out.len;
     runner->step = indexes[count - 1];
     step_format(steps[count - 1], what, sizeof what);
     outcome = exchange_pair(runner, peer->conns, expected, replies, what);
@@ -258,7 +276,8 @@ static enum outcome run_batch(struct runner *runner, const struct step *const *s
         outcome = check_batch(runner, steps, indexes, count, replies);
     bool closed = false;
     for (int s = 0; s < 2; s++) {
-        closed = closed || (replies[s].count > 0 && replies[s].items[replies[s].count - 1].type == REPLY_CLOSED);
+        closed = closed || (replies[s].count > 0 &&
+                            replies[s].items[replies[s].count - 1].type == REPLY_CLOSED);
         reply_list_free(&replies[s]);
     }
     if (closed)
@@ -277,8 +296,9 @@ static enum outcome run_steps(struct runner *runner, const bool *enabled)
         const struct step *step = i < sequence->count ? &sequence->steps[i] : NULL;
         if (step != NULL && enabled != NULL && !enabled[i])
             continue;
-        bool ends = step == NULL || step->kind != STEP_COMMAND || count == 128 ||
-                    (count > 0 && (batch[0]->client != step->client || batch[count - 1]->ends_batch));
+        bool ends =
+            step == NULL || step->kind != STEP_COMMAND || count == 128 ||
+            (count > 0 && (batch[0]->client != step->client || batch[count - 1]->ends_batch));
         if (ends && count > 0) {
             outcome = run_batch(runner, batch, indexes, count);
             count = 0;
@@ -298,14 +318,15 @@ static enum outcome run_steps(struct runner *runner, const bool *enabled)
 
 static void fire_signal(struct runner *runner)
 {
-    if (runner->fault != NULL && runner->fault->signal != 0 && !runner->fault_fired && runner->sequence->number == 2) {
+    if (runner->fault != NULL && runner->fault->signal != 0 && !runner->fault_fired &&
+        runner->sequence->number == 2) {
         kill(runner->servers[1].pid, runner->fault->signal);
         runner->fault_fired = true;
     }
 }
 
-enum outcome run_sequence(struct runner *runner, const struct sequence *sequence, const bool *enabled,
-                          struct difference *difference)
+enum outcome run_sequence(struct runner *runner, const struct sequence *sequence,
+                          const bool *enabled, struct difference *difference)
 {
     enum outcome outcome = OUTCOME_EQUAL;
     runner->sequence = sequence;
@@ -333,8 +354,8 @@ enum outcome run_sequence(struct runner *runner, const struct sequence *sequence
             char status[128];
             size_t used = strlen(difference->note);
             server_status(&runner->servers[s], status, sizeof status);
-            snprintf(difference->note + used, sizeof difference->note - used, "%s%s is %s", used ? "; " : "",
-                     runner->servers[s].label, status);
+            snprintf(difference->note + used, sizeof difference->note - used, "%s%s is %s",
+                     used ? "; " : "", runner->servers[s].label, status);
         }
         outcome = OUTCOME_DEAD;
     }

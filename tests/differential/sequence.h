@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 #define MAX_CLIENTS 3
-#define MAX_CALLS 2
+#define MAX_CALLS   2
 
-/* How two replies to one call are compared; everything but CMP_EXACT is a declared canonicalisation (README.md). */
+/* How two replies to one call are compared; everything but CMP_EXACT is a declared canonicalisation
+ * (README.md). */
 enum cmp_mode {
     CMP_EXACT = 0,
     CMP_SET,          /* an array whose order means nothing */
@@ -19,7 +20,8 @@ enum cmp_mode {
     CMP_RANDOMKEY,    /* null on both, or each a member of the KEYS reply that follows */
     CMP_TTL,          /* seconds left, with a tolerance */
     CMP_PTTL,         /* milliseconds left, with a tolerance */
-    CMP_EXPIRETIME,   /* seconds: exact if far away (an absolute time was given), else with a tolerance */
+    CMP_EXPIRETIME,   /* seconds: exact if far away (an absolute time was given), else with a
+                         tolerance */
     CMP_PEXPIRETIME,  /* the same in milliseconds */
     CMP_TIME,         /* [seconds, microseconds], with a tolerance */
     CMP_RECENT,       /* a time of day in seconds, of this century */
@@ -61,13 +63,13 @@ enum step_kind {
 struct step {
     enum step_kind kind;
     int client;
-    int db;             /* of control scripts */
+    int db; /* of control scripts */
     size_t ncalls;
     struct call calls[MAX_CALLS];
-    bool inline_form;   /* send as inline commands */
-    bool ends_batch;    /* wait for the replies before anything else is sent */
-    bool closes;        /* the server must close the connection after the reply */
-    const char *raw;    /* of STEP_RAW */
+    bool inline_form; /* send as inline commands */
+    bool ends_batch;  /* wait for the replies before anything else is sent */
+    bool closes;      /* the server must close the connection after the reply */
+    const char *raw;  /* of STEP_RAW */
     size_t raw_len;
 };
 
@@ -76,14 +78,15 @@ struct sequence {
     uint64_t number;
     int resp;
     int clients;
-    bool split_writes;  /* the first write of each pipeline is cut short */
+    bool split_writes; /* the first write of each pipeline is cut short */
     bool touches_config;
     size_t count;
     struct step *steps;
     struct arena arena; /* owns all of the above */
 };
 
-/* Generates sequence `number` of `seed`; the same arguments give the same sequence. resp: 2 or 3. */
+/* Generates sequence `number` of `seed`; the same arguments give the same sequence. resp: 2 or 3.
+ */
 void sequence_generate(struct sequence *sequence, uint64_t seed, uint64_t number, int resp);
 void sequence_free(struct sequence *sequence);
 

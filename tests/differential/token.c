@@ -2,13 +2,14 @@
  * The argument tokens of the command grammar: keys, values, numbers, expiries.
  *
  * Invariants (they are what makes a comparison of two servers with two clocks exact):
- *  1. A relative expiry is at least 10,000 seconds away, and any two of one sequence are at least 99 seconds
- *     apart: NX, XX, GT and LT decide the same way on both servers however late one of them runs.
- *  2. An absolute expiry is past, or beyond the year 2096: no relative one reaches there, so expiry times above
- *     FAR_MS (compare.c) must be equal exactly.
+ *  1. A relative expiry is at least 10,000 seconds away, and any two of one sequence are at least
+ * 99 seconds apart: NX, XX, GT and LT decide the same way on both servers however late one of them
+ * runs.
+ *  2. An absolute expiry is past, or beyond the year 2096: no relative one reaches there, so expiry
+ * times above FAR_MS (compare.c) must be equal exactly.
  *  3. What replaces an expiry to break a command is never a small positive number.
- *  4. All values and offsets of one sequence together are smaller than 64 KiB: no value can grow beyond what
- *     either server stores.
+ *  4. All values and offsets of one sequence together are smaller than 64 KiB: no value can grow
+ * beyond what either server stores.
  */
 #include "tests/differential/generate.h"
 
@@ -46,15 +47,15 @@ void token_choose_keys(struct generator *gen)
         const char *data;
         size_t len;
     } odd[] = {
-        {"", 0}, {"\0", 1}, {"\xff\xfe\r\n\0x", 6}, {"key with spaces", 15}, {"k[1]*?", 6}, {"\\", 1}, {"k\xc3\xa9", 3},
-        {"{tag}a", 6},
+        {"", 0},       {"\0", 1}, {"\xff\xfe\r\n\0x", 6}, {"key with spaces", 15},
+        {"k[1]*?", 6}, {"\\", 1}, {"k\xc3\xa9", 3},       {"{tag}a", 6},
     };
     size_t plain = 3 + rng_below(gen, 3);
     for (size_t i = 0; i < plain; i++) {
         char name[16];
         int len = snprintf(name, sizeof name, rng_percent(gen, 20) ? "key:%zu" : "k%zu", i);
-        gen->keys[gen->nkeys++] = (struct arg){.data = arena_copy(&gen->sequence->arena, name, (size_t)len),
-                                               .len = (size_t)len};
+        gen->keys[gen->nkeys++] = (struct arg){
+            .data = arena_copy(&gen->sequence->arena, name, (size_t)len), .len = (size_t)len};
     }
     for (size_t i = rng_below(gen, 3); i > 0; i--) {
         size_t choice = rng_below(gen, COUNT_OF(odd));
@@ -79,18 +80,64 @@ static void token_key(struct generator *gen)
 }
 
 static const char *const integers[] = {
-    "0", "1", "-1", "10", "-10", "42", "100000", "9223372036854775807", "-9223372036854775808", "9223372036854775806",
-    "-9223372036854775807", "9223372036854775808", "-9223372036854775809", "4294967296", "2147483648",
+    "0",
+    "1",
+    "-1",
+    "10",
+    "-10",
+    "42",
+    "100000",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775806",
+    "-9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "4294967296",
+    "2147483648",
 };
 
 static const char *const odd_numbers[] = {
-    " 1", "1 ", "+1", "01", "-0", "00", "1e3", "abc", "", "3.14", "0x10", "1_000", "--1", "-", "1.0",
+    " 1", "1 ",   "+1",   "01",    "-0",  "00", "1e3", "abc",
+    "",   "3.14", "0x10", "1_000", "--1", "-",  "1.0",
 };
 
 static const char *const floats[] = {
-    "0.1", "-0.1", "1.5", "3.0e3", "1e10", "5e-324", "1e-10", "1e17", "-1e17", "1e18", "1e308", "1e400", "-1e400",
-    "nan", "inf", "-inf", "+inf", "infinity", "0", "-0", "0.0", "1", "-1", "123456789.123456789", "0x1p3", "1.", ".5",
-    "3.14159265358979323846", "1e", "e1", "1 ", " 1", "10000000000000000000000", "0.30000000000000004", "1e4932",
+    "0.1",
+    "-0.1",
+    "1.5",
+    "3.0e3",
+    "1e10",
+    "5e-324",
+    "1e-10",
+    "1e17",
+    "-1e17",
+    "1e18",
+    "1e308",
+    "1e400",
+    "-1e400",
+    "nan",
+    "inf",
+    "-inf",
+    "+inf",
+    "infinity",
+    "0",
+    "-0",
+    "0.0",
+    "1",
+    "-1",
+    "123456789.123456789",
+    "0x1p3",
+    "1.",
+    ".5",
+    "3.14159265358979323846",
+    "1e",
+    "e1",
+    "1 ",
+    " 1",
+    "10000000000000000000000",
+    "0.30000000000000004",
+    "1e4932",
 };
 
 static void token_int(struct generator *gen)
@@ -110,7 +157,8 @@ static void token_float(struct generator *gen)
         pick(gen, floats, COUNT_OF(floats));
         return;
     }
-    double value = ((double)rng_below(gen, 2000000) - 1000000) / (rng_percent(gen, 50) ? 100.0 : 7.0);
+    double value =
+        ((double)rng_below(gen, 2000000) - 1000000) / (rng_percent(gen, 50) ? 100.0 : 7.0);
     snprintf(text, sizeof text, rng_percent(gen, 50) ? "%.2f" : "%.15g", value);
     gen_arg(gen, arena_copy(&gen->sequence->arena, text, strlen(text)), strlen(text));
 }
@@ -156,8 +204,9 @@ static void token_index(struct generator *gen)
 
 static void token_offset(struct generator *gen)
 {
-    static const char *const extremes[] = {"-1", "536870912", "4294967296", "9223372036854775807",
-                                           "9223372036854775808", "abc", "", "-9223372036854775808"};
+    static const char *const extremes[] = {
+        "-1",  "536870912", "4294967296",          "9223372036854775807", "9223372036854775808",
+        "abc", "",          "-9223372036854775808"};
     if (rng_percent(gen, 15)) {
         pick(gen, extremes, COUNT_OF(extremes));
         return;
@@ -176,8 +225,22 @@ static long long next_relative(struct generator *gen)
 }
 
 static const char *const odd_expiries[] = {
-    "0", "-1", "-100000", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "9223372036854775",
-    "9223372036854776", "-9223372036854775", "-9223372036854776", "abc", "", "10000.5", " 50000", "50000 ", "1e6",
+    "0",
+    "-1",
+    "-100000",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "9223372036854775",
+    "9223372036854776",
+    "-9223372036854775",
+    "-9223372036854776",
+    "abc",
+    "",
+    "10000.5",
+    " 50000",
+    "50000 ",
+    "1e6",
 };
 
 static void token_sec(struct generator *gen)
@@ -191,9 +254,18 @@ static void token_sec(struct generator *gen)
 
 static void token_ms(struct generator *gen)
 {
-    /* Without 9223372036854775, which overflows in seconds but is a valid relative time in milliseconds. */
-    static const char *const odd[] = {"0", "-1", "-100000", "9223372036854775807", "-9223372036854775808",
-                                      "9223372036854775808", "abc", "", "10000000.5", " 50000000"};
+    /* Without 9223372036854775, which overflows in seconds but is a valid relative time in
+     * milliseconds. */
+    static const char *const odd[] = {"0",
+                                      "-1",
+                                      "-100000",
+                                      "9223372036854775807",
+                                      "-9223372036854775808",
+                                      "9223372036854775808",
+                                      "abc",
+                                      "",
+                                      "10000000.5",
+                                      " 50000000"};
     gen->has_expiry = true;
     if (rng_percent(gen, 20))
         pick(gen, odd, COUNT_OF(odd));
@@ -206,7 +278,8 @@ static void absolute(struct generator *gen, long long unit)
     gen->has_expiry = true;
     unsigned kind = (unsigned)rng_below(gen, 100);
     if (kind < 60) {
-        number(gen, (4000000000LL + (long long)rng_below(gen, 1000000000)) * unit + (long long)rng_below(gen, (size_t)unit));
+        number(gen, (4000000000LL + (long long)rng_below(gen, 1000000000)) * unit +
+                        (long long)rng_below(gen, (size_t)unit));
     } else if (kind < 80) {
         gen->has_past = true;
         number(gen, 1 + (long long)rng_below(gen, 1500000000) * unit);
@@ -229,8 +302,10 @@ static void token_atms(struct generator *gen)
 static void token_pattern(struct generator *gen)
 {
     static const char *const patterns[] = {
-        "*", "k*", "k?", "?", "??", "k[0-2]", "k[^0]", "[a-k]*", "key:*", "*:[1-9]", "\\k1", "k\\*", "k[", "k[1", "[", "",
-        "**", "*0", "[^k]*", "k[2-0]", "*\\", "k[\\0]", "K*", "***************k", "[]", "k[]0]", "missing", "[^]", "*[*",
+        "*",     "k*",      "k?",      "?",      "??",  "k[0-2]", "k[^0]", "[a-k]*",
+        "key:*", "*:[1-9]", "\\k1",    "k\\*",   "k[",  "k[1",    "[",     "",
+        "**",    "*0",      "[^k]*",   "k[2-0]", "*\\", "k[\\0]", "K*",    "***************k",
+        "[]",    "k[]0]",   "missing", "[^]",    "*[*",
     };
     if (rng_percent(gen, 15))
         token_key(gen);
@@ -240,11 +315,13 @@ static void token_pattern(struct generator *gen)
 
 static void token_db(struct generator *gen)
 {
-    static const char *const odd[] = {"16", "-1", "abc", "", "9223372036854775808", "15", "1.0", " 1"};
+    static const char *const odd[] = {"16", "-1",  "abc", "", "9223372036854775808",
+                                      "15", "1.0", " 1"};
     if (rng_percent(gen, 20))
         pick(gen, odd, COUNT_OF(odd));
     else
-        number(gen, rng_percent(gen, 70) ? (long long)rng_below(gen, 2) : (long long)rng_below(gen, 16));
+        number(gen,
+               rng_percent(gen, 70) ? (long long)rng_below(gen, 2) : (long long)rng_below(gen, 16));
 }
 
 static void token_name(struct generator *gen)
@@ -261,7 +338,8 @@ static void token_badname(struct generator *gen)
 
 static void token_word(struct generator *gen)
 {
-    static const char *const words[] = {"FOO", "nosuch", "-100", "EX", "PX", "n x", "-", "\r\n", "KEEPTTL", "a'b\"c"};
+    static const char *const words[] = {"FOO", "nosuch", "-100", "EX",      "PX",
+                                        "n x", "-",      "\r\n", "KEEPTTL", "a'b\"c"};
     /* None is a positive number: after EX or PX it would be an expiry (invariant 3). */
     pick(gen, words, COUNT_OF(words));
 }
@@ -299,7 +377,8 @@ static void token_client_addr(struct generator *gen)
 
 void token_junk(struct generator *gen)
 {
-    static const char *const junk[] = {"", "junk", "EX", "NX", "0x", "\x01\x02", "NaN", "GET", "*", "k0"};
+    static const char *const junk[] = {"",         "junk", "EX",  "NX", "0x",
+                                       "\x01\x02", "NaN",  "GET", "*",  "k0"};
     pick(gen, junk, COUNT_OF(junk));
 }
 
@@ -309,10 +388,24 @@ void token_expand(struct generator *gen, const char *name, size_t len)
         const char *name;
         void (*make)(struct generator *gen);
     } tokens[] = {
-        {"key", token_key}, {"val", token_val}, {"int", token_int}, {"float", token_float}, {"index", token_index},
-        {"offset", token_offset}, {"sec", token_sec}, {"ms", token_ms}, {"at", token_at}, {"atms", token_atms},
-        {"pattern", token_pattern}, {"db", token_db}, {"name", token_name}, {"badname", token_badname},
-        {"word", token_word}, {"password", token_password}, {"empty", token_empty}, {"client-id", token_client_id},
+        {"key", token_key},
+        {"val", token_val},
+        {"int", token_int},
+        {"float", token_float},
+        {"index", token_index},
+        {"offset", token_offset},
+        {"sec", token_sec},
+        {"ms", token_ms},
+        {"at", token_at},
+        {"atms", token_atms},
+        {"pattern", token_pattern},
+        {"db", token_db},
+        {"name", token_name},
+        {"badname", token_badname},
+        {"word", token_word},
+        {"password", token_password},
+        {"empty", token_empty},
+        {"client-id", token_client_id},
         {"client-addr", token_client_addr},
     };
     for (size_t i = 0; i < COUNT_OF(tokens); i++) {
