@@ -22,16 +22,14 @@ uint16_t check_reachable_pages(const struct node *pages, uint8_t root)
 /* Does a reader of d find what d's history says, in pages of the births its parents name? */
 static bool intact(const struct world *w, const struct node *pages, const struct desc *d)
 {
-    const struct node *root =
-        d->root & PAGE_TAG ? &pages[d->root & ~PAGE_TAG] : &w->slot[d->root];
+    const struct node *root = d->root & PAGE_TAG ? &pages[d->root & ~PAGE_TAG] : &w->slot[d->root];
 
     if (root->kind != NODE_ROOT || root->birth != d->root_birth)
         return false;
     for (int k = 0; k < KEYS; k++) {
         uint8_t c = root->item[k];
         const struct node *leaf = c & PAGE_TAG ? &pages[c & ~PAGE_TAG] : &w->slot[c];
-        if (leaf->kind != NODE_LEAF || leaf->birth != root->born[k] ||
-            leaf->item[0] != d->value[k])
+        if (leaf->kind != NODE_LEAF || leaf->birth != root->born[k] || leaf->item[0] != d->value[k])
             return false;
     }
     return true;

@@ -1,11 +1,12 @@
 /*
- * The checkpoint: pick a state T and pin it, log durable through T; pages and space map; sync; meta 1
- * and its sync; meta 2 and its sync; adoption of the list slot -> page, and the pin goes.
+ * The checkpoint: pick a state T and pin it, log durable through T; pages and space map; sync; meta
+ * 1 and its sync; meta 2 and its sync; adoption of the list slot -> page, and the pin goes.
  *
  * Invariants:
- *  1. Only slots of T without a file page get one; their parents are written with translated children.
- *  2. The space map holds T's pages and the map itself, nothing else: births up to T minus deaths up
- *     to T.
+ *  1. Only slots of T without a file page get one; their parents are written with translated
+ * children.
+ *  2. The space map holds T's pages and the map itself, nothing else: births up to T minus deaths
+ * up to T.
  *  3. A slot that died between the walk and the adoption passes its death on to its page.
  */
 #include "tests/explorer/model.h"
@@ -26,8 +27,9 @@ static const struct desc *candidate(const struct world *w, const struct model *m
         return &w->published;
     if (arg <= READERS)
         return w->reader_pc[arg - 1] == READER_READING &&
-                       w->reader[arg - 1].stamp != w->published.stamp ?
-                   &w->reader[arg - 1] : 0;
+                       w->reader[arg - 1].stamp != w->published.stamp
+                   ? &w->reader[arg - 1]
+                   : 0;
     return w->queued && !holds(m, RULE_CHECKPOINT_OF_PUBLISHED) ? world_head(w) : 0;
 }
 
@@ -163,19 +165,27 @@ static bool advance(struct world *w, const struct model *m)
         if (!holds(m, RULE_DATA_SYNC_BEFORE_META))
             w->checkpoint_pc++;
         break;
-    case CHECKPOINT_WRITTEN: sync_data(w); break;
-    case CHECKPOINT_SYNCED: write_meta(w, 0); break;
+    case CHECKPOINT_WRITTEN:
+        sync_data(w);
+        break;
+    case CHECKPOINT_SYNCED:
+        write_meta(w, 0);
+        break;
     case CHECKPOINT_META1_WRITTEN:
         sync_data(w);
         if (w->acked_device < w->checkpoint.seq)
             w->acked_device = w->checkpoint.seq;
         break;
-    case CHECKPOINT_META1_SYNCED: write_meta(w, 1); break;
+    case CHECKPOINT_META1_SYNCED:
+        write_meta(w, 1);
+        break;
     case CHECKPOINT_META2_WRITTEN:
         sync_data(w);
         free_old_map(w);
         break;
-    default: adopt(w, m); return true;
+    default:
+        adopt(w, m);
+        return true;
     }
     w->checkpoint_pc++;
     return true;
@@ -197,9 +207,13 @@ static bool abandon(struct world *w)
 bool checkpoint_step(struct world *w, const struct model *m, enum action_kind kind, unsigned arg)
 {
     switch (kind) {
-    case ACT_CHECKPOINT_START: return start(w, m, arg);
-    case ACT_CHECKPOINT_STEP: return advance(w, m);
-    case ACT_CHECKPOINT_ABANDON: return abandon(w);
-    default: return false;
+    case ACT_CHECKPOINT_START:
+        return start(w, m, arg);
+    case ACT_CHECKPOINT_STEP:
+        return advance(w, m);
+    case ACT_CHECKPOINT_ABANDON:
+        return abandon(w);
+    default:
+        return false;
     }
 }

@@ -2,10 +2,11 @@
  * Crashes (the process dies; the machine loses power) and reopening.
  *
  * Invariants:
- *  1. A dead process loses memory alone; a power loss also leaves every unsynced page and record old
- *     or new independently, and every unsynced meta old, new or torn.
+ *  1. A dead process loses memory alone; a power loss also leaves every unsynced page and record
+ * old or new independently, and every unsynced meta old, new or torn.
  *  2. With the bound `damages`, one valid meta may turn out unreadable after a crash.
- *  3. Reopening reads only the durable image; the ghost facts are consulted to judge it, not to do it.
+ *  3. Reopening reads only the durable image; the ghost facts are consulted to judge it, not to do
+ * it.
  */
 #include "tests/explorer/model.h"
 
@@ -195,7 +196,8 @@ static enum step_result choose_meta(struct world *w, const struct model *m, cons
     bool has_log;
 
     w->chosen = (uint8_t)(!a->valid || (b->valid && b->state.stamp > a->state.stamp));
-    has_log = w->log_begin <= w->meta[w->chosen].state.seq || !holds(m, RULE_OLDER_META_ONLY_WITH_LOG);
+    has_log =
+        w->log_begin <= w->meta[w->chosen].state.seq || !holds(m, RULE_OLDER_META_ONLY_WITH_LOG);
     if (!w->meta[w->chosen].valid || !has_log) {
         *broken = "store-opens";
         w->phase = PHASE_REFUSED;

@@ -2,8 +2,9 @@
  * The log: write, sync, publish, failures, epochs, recycling.
  *
  * Invariants:
- *  1. A record sits in the cell of its sequence. A new epoch writes over the cells of the one before,
- *     the worst a recycled segment can do: dead records lie exactly where live ones will be expected.
+ *  1. A record sits in the cell of its sequence. A new epoch writes over the cells of the one
+ * before, the worst a recycled segment can do: dead records lie exactly where live ones will be
+ * expected.
  *  2. Records after epoch_start belong to the current epoch; those before were durable, or about to
  *     be made so, when it began.
  *  3. A failed sync leaves records in the cache that the system believes clean (log_lost): later
@@ -164,17 +165,24 @@ static bool log_recycle(struct world *w, const struct model *m)
 bool log_step(struct world *w, const struct model *m, enum action_kind kind)
 {
     switch (kind) {
-    case ACT_LOG_WRITE: return log_write(w);
+    case ACT_LOG_WRITE:
+        return log_write(w);
     case ACT_LOG_SYNC:
         if (w->log_failed || w->poisoned || w->log_synced >= w->log_written)
             return false;
         sync_log(w, m);
         return true;
-    case ACT_PUBLISH: return publish(w, m);
-    case ACT_LOG_FAIL: return log_fail(w, m);
-    case ACT_LOG_EPOCH: return log_epoch(w, m);
-    case ACT_SYNC_FAIL: return sync_fail(w, m);
-    case ACT_LOG_RECYCLE: return log_recycle(w, m);
-    default: return false;
+    case ACT_PUBLISH:
+        return publish(w, m);
+    case ACT_LOG_FAIL:
+        return log_fail(w, m);
+    case ACT_LOG_EPOCH:
+        return log_epoch(w, m);
+    case ACT_SYNC_FAIL:
+        return sync_fail(w, m);
+    case ACT_LOG_RECYCLE:
+        return log_recycle(w, m);
+    default:
+        return false;
     }
 }

@@ -3,11 +3,12 @@
  * pages, log, metas, states, readers, checkpoint) and the ghost facts the invariants are about.
  *
  * Invariants of this representation:
- *  1. struct world consists of bytes only, so that it has no padding and can be hashed and compared.
- *  2. Every stamp in it is replaced by its rank after each step (world_canonical): only the order of
- *     stamps matters, and equal situations become equal bytes.
- *  3. A place that is free holds no content. Freeing a page destroys it at once, in the cache and on
- *     the disk: the earliest moment an overwriting could come.
+ *  1. struct world consists of bytes only, so that it has no padding and can be hashed and
+ * compared.
+ *  2. Every stamp in it is replaced by its rank after each step (world_canonical): only the order
+ * of stamps matters, and equal situations become equal bytes.
+ *  3. A place that is free holds no content. Freeing a page destroys it at once, in the cache and
+ * on the disk: the earliest moment an overwriting could come.
  *  4. Nothing reads the ghost fields (history beyond the log buffer, acked_*) to decide a step.
  */
 #ifndef EXPLORER_MODEL_H

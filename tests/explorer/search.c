@@ -2,8 +2,8 @@
  * Breadth-first search over all reachable worlds.
  *
  * Invariants:
- *  1. Every world is expanded once; worlds are told apart by a 64-bit hash of their canonical bytes.
- *     With n worlds the chance that one was mistaken for another is below n * n / 2^65.
+ *  1. Every world is expanded once; worlds are told apart by a 64-bit hash of their canonical
+ * bytes. With n worlds the chance that one was mistaken for another is below n * n / 2^65.
  *  2. Worlds are met in order of their distance from the start, so the first violation has the
  *     shortest trace there is within the bounds.
  *  3. For each world its predecessor and step are kept, not the world: traces are replayed.

@@ -1,8 +1,9 @@
 /*
- * Every step of the model by its kind: which arguments it has, applying it, describing it in a trace.
+ * Every step of the model by its kind: which arguments it has, applying it, describing it in a
+ * trace.
  *
- * Invariant: a step is a function of the world, the kind and the argument alone, so that a trace can
- * be replayed from its list of kinds and arguments.
+ * Invariant: a step is a function of the world, the kind and the argument alone, so that a trace
+ * can be replayed from its list of kinds and arguments.
  */
 #include "tests/explorer/model.h"
 
@@ -19,13 +20,17 @@ unsigned step_arguments(const struct world *w, const struct model *m, enum actio
     switch (kind) {
     case ACT_EXECUTE:
     case ACT_UNIT_OPEN:
-    case ACT_UNIT_WRITE: return KEYS;
+    case ACT_UNIT_WRITE:
+        return KEYS;
     case ACT_READER_LOAD:
     case ACT_READER_ANNOUNCE:
     case ACT_READER_CHECK:
-    case ACT_READER_WITHDRAW: return m->bounds->readers;
-    case ACT_CHECKPOINT_START: return 2 + READERS;
-    default: return 1;
+    case ACT_READER_WITHDRAW:
+        return m->bounds->readers;
+    case ACT_CHECKPOINT_START:
+        return 2 + READERS;
+    default:
+        return 1;
     }
 }
 

@@ -1,5 +1,6 @@
 /*
- * Places of the model: arena slots and file pages with births and deaths, what is pinned, and reuse.
+ * Places of the model: arena slots and file pages with births and deaths, what is pinned, and
+ * reuse.
  *
  * Invariants:
  *  1. A death of 0 means alive; a page with birth b and death d is reusable when no pinned stamp is
@@ -238,7 +239,8 @@ static void collect_stamp(uint8_t *stamp, void *context)
 static void rank_stamp(uint8_t *stamp, void *context)
 {
     if (*stamp)
-        *stamp = (uint8_t)__builtin_popcountll(*(uint64_t *)context & (bit(*stamp) - 1) & ~1ull) + 1;
+        *stamp =
+            (uint8_t)__builtin_popcountll(*(uint64_t *)context & (bit(*stamp) - 1) & ~1ull) + 1;
 }
 
 /* Readers are alike: the one of the larger bytes comes first, an idle one last. */

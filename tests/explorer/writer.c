@@ -2,8 +2,8 @@
  * The writer (groups, units with a savepoint, relinking) and the readers.
  *
  * Invariants:
- *  1. A page is changed in place only if it was born after `floor`: the innermost savepoint, or what
- *     the transaction started from.
+ *  1. A page is changed in place only if it was born after `floor`: the innermost savepoint, or
+ * what the transaction started from.
  *  2. Copying the root replaces children that have a file page (relinking), not under a savepoint.
  *  3. A group starts only with slot credit for its worst case: two slots.
  */
@@ -196,13 +196,20 @@ static bool relink(struct world *w, const struct model *m)
 bool writer_step(struct world *w, const struct model *m, enum action_kind kind, unsigned arg)
 {
     switch (kind) {
-    case ACT_EXECUTE: return execute(w, m, arg);
-    case ACT_UNIT_OPEN: return unit_open(w, m, arg);
-    case ACT_UNIT_WRITE: return unit_write(w, m, arg);
-    case ACT_UNIT_ROLLBACK: return unit_rollback(w, m);
-    case ACT_UNIT_COMMIT: return unit_commit(w);
-    case ACT_RELINK: return relink(w, m);
-    default: return false;
+    case ACT_EXECUTE:
+        return execute(w, m, arg);
+    case ACT_UNIT_OPEN:
+        return unit_open(w, m, arg);
+    case ACT_UNIT_WRITE:
+        return unit_write(w, m, arg);
+    case ACT_UNIT_ROLLBACK:
+        return unit_rollback(w, m);
+    case ACT_UNIT_COMMIT:
+        return unit_commit(w);
+    case ACT_RELINK:
+        return relink(w, m);
+    default:
+        return false;
     }
 }
 
