@@ -140,7 +140,6 @@ static void advance(struct resp_parser *p, size_t pos)
 {
     p->pos = pos;
     p->scan = 0;
-    p->nul_in_line = false;
 }
 
 /*
@@ -190,8 +189,6 @@ static int read_count(struct resp_parser *p, const struct resp_limits *limits, c
         return fail(p, BAD_COUNT);
     if (count > (int64_t)RESP_UNAUTH_MAX_ARGS && !limits->authenticated)
         return fail(p, UNAUTH_COUNT);
-    if (next > limits->max_request)
-        return fail(p, REQUEST_SIZE);
     advance(p, next);
     p->argc = count > 0 ? (uint32_t)count : 0;
     p->args_left = p->argc;

@@ -103,7 +103,7 @@ static bool grow(struct resp_out *out, size_t n)
         return false;
     if (n > out->limit - out->len)
         return refuse(out, RESP_EOUT_LIMIT);
-    size_t need = out->len + n;
+    size_t need = out->len + n; /* at most limit */
     size_t cap = out->cap < FIRST_CAPACITY ? FIRST_CAPACITY : out->cap;
     while (cap < need) {
         if (cap > SIZE_MAX / 2)
@@ -125,6 +125,12 @@ static bool grow(struct resp_out *out, size_t n)
 static inline bool reserve(struct resp_out *out, size_t n)
 {
     return __builtin_expect(n <= out->end - out->len, 1) || grow(out, n);
+}
+
+/* a + b, or SIZE_MAX, which no buffer can hold, where that overflows. */
+static inline size_t add_size(size_t a, size_t b)
+{
+    return a > SIZE_MAX - b ? SIZE_MAX : a + b;
 }
 
 static inline void put_crlf(char *to)
@@ -172,7 +178,7 @@ void resp_write_raw(struct resp_out *out, const char *data, size_t len)
 static void write_line(struct resp_out *out, const char *prefix, size_t prefix_len,
                        const char *text, size_t len)
 {
-    if (len > SIZE_MAX / 2 || !reserve(out, prefix_len + len + 2))
+    if (!reserve(out, add_size(prefix_len + 2, len)))
         return;
     char *to = out->buf + out->len;
     memcpy(to, prefix, prefix_len);
@@ -213,7 +219,7 @@ void resp_write_int(struct resp_out *out, int64_t value)
 
 char *resp_write_bulk_space(struct resp_out *out, size_t len)
 {
-    if (len > SIZE_MAX / 2 || !reserve(out, header_size(len) + len + 2))
+    if (!reserve(out, add_size(header_size(len) + 2, len)))
         return NULL;
     size_t header = put_header(out->buf + out->len, '$', len);
     char *data = out->buf + out->len + header;
@@ -291,7 +297,7 @@ void resp_write_verbatim(struct resp_out *out, const char *ext, const char *text
         resp_write_bulk(out, text, len);
         return;
     }
-    if (len > SIZE_MAX / 2 || !reserve(out, header_size(len + 4) + len + 6))
+    if (!reserve(out, add_size(header_size(add_size(len, 4)) + 6, len)))
         return;
     char *to = out->buf + out->len;
     size_t n = put_header(to, '=', len + 4);

@@ -97,7 +97,8 @@ static void feed_chunk(struct feed *f, const char *data, size_t len)
     size_t total = f->left.len, off = 0;
     char *buf = malloc(total > 0 ? total : 1);
     assert_non_null(buf);
-    memcpy(buf, f->left.at, total);
+    if (total > 0)
+        memcpy(buf, f->left.at, total);
     resp_args_reset(&f->args);
     for (;;) {
         struct resp_request req;
@@ -114,7 +115,8 @@ static void feed_chunk(struct feed *f, const char *data, size_t len)
             feed_error(f, rc);
         break;
     }
-    memmove(f->left.at, f->left.at + off, total - off);
+    if (off < total)
+        memmove(f->left.at, f->left.at + off, total - off);
     f->left.len = total - off;
     free(buf);
 }
@@ -397,6 +399,9 @@ static void the_default_limits_are_those_of_redis(void **state)
     assert_true(limits.authenticated);
     check_splits(&limits, "*1048576\r\n", 10, "~", 1);
     check_splits(&limits, "*1048577\r\n", 10, COUNT_ERROR, sizeof(COUNT_ERROR) - 1);
+    limits.max_args = UINT64_MAX; /* a count is below 2^31 all the same */
+    check_splits(&limits, "*2147483647\r\n", 13, "~", 1);
+    check_splits(&limits, "*2147483648\r\n", 13, COUNT_ERROR, sizeof(COUNT_ERROR) - 1);
 }
 
 /* head, then fill repeated up to total bytes, then tail; cut where something might change. */
@@ -555,6 +560,36 @@ static void the_bytes_of_a_bulk_are_never_looked_at(void **state)
     assert_int_equal(args.v[1].len, body);
     resp_args_free(&args);
     munmap(map, page + body + page);
+}
+
+/* The same for a line that has no end yet, but for its first bytes. */
+static void the_bytes_of_an_unfinished_line_are_looked_at_once(void **state)
+{
+    (void)state;
+    static const char types[] = "*$P";
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (RESP_MAX_INLINE / page + 3) * page;
+    struct resp_limits limits;
+    resp_limits_init(&limits);
+    for (const char *type = types; *type != '\0'; type++) {
+        char *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(map, MAP_FAILED);
+        memset(map, '1', size);
+        char *buf = map + page - 32;
+        size_t head = *type == '$' ? 4 : 0;
+        memcpy(buf, "*1\r\n", head);
+        buf[head] = *type;
+        struct resp_parser p = {0};
+        struct resp_args args = {0};
+        struct resp_request req;
+        size_t used, len = 32 + page;
+        for (; len <= head + RESP_MAX_INLINE; len += page) {
+            assert_int_equal(resp_parse(&p, &limits, buf, len, &args, &req, &used), RESP_NEED_MORE);
+            assert_int_equal(mprotect(buf + len - page, page, PROT_NONE), 0);
+        }
+        assert_int_equal(resp_parse(&p, &limits, buf, len, &args, &req, &used), RESP_EPROTO);
+        resp_args_free(&args);
+        munmap(map, size);
+    }
 }
 
 static void an_error_is_final_until_the_parser_is_reset(void **state)
@@ -728,6 +763,7 @@ int main(void)
         cmocka_unit_test(nothing_is_allocated_from_a_declared_length),
         cmocka_unit_test(an_unfinished_request_costs_a_connection_forty_bytes),
         cmocka_unit_test(the_bytes_of_a_bulk_are_never_looked_at),
+        cmocka_unit_test(the_bytes_of_an_unfinished_line_are_looked_at_once),
         cmocka_unit_test(an_error_is_final_until_the_parser_is_reset),
         cmocka_unit_test(limits_may_change_within_a_request),
         cmocka_unit_test(a_request_of_many_arguments_grows_the_vector_as_they_arrive),
