@@ -24,7 +24,9 @@
  *   32 u64 highest sequence known durable when this was written
  * A commit larger than a piece (1 MiB, or what is left of the segment) is several pieces of the
  * same sequence, together its payload; only a last piece completes it. An end-of-segment record
- * (or fewer than 40 bytes left) says: go on in segment N + 1, in the same epoch.
+ * (no payload, no flags, the sequence of the record before) says: go on in segment N + 1, in the
+ * same epoch. A commit record leaves at least 48 bytes of its segment for one, and that one 8: so
+ * each position lies within the segment of the record that ends there. Segments count from 1.
  *
  * Invariants:
  *  L1 A commit is complete if all its pieces are valid and chained, and the last one is there.
@@ -34,8 +36,9 @@
  *  L4 A new epoch's header is synced before a record of that epoch is.
  *  L5 No segment at or after the kept position is reused.
  *
- * Threads: one caller at a time (the store's log mutex), except log_prepare() and log_recycle(),
- * which may run beside the others.
+ * Threads: log_append() and log_reserve() by one thread at a time, log_write() and log_sync() by
+ * one thread at a time; these two sides may run beside each other, and log_prepare(), log_recycle()
+ * and log_get_stats() beside everything. All other functions alone (but for those three).
  */
 #ifndef PANDO_STORAGE_LOG_H
 #define PANDO_STORAGE_LOG_H
@@ -60,6 +63,8 @@ struct log_stats {
 int log_open(const struct ps_vfs *vfs, const char *dir, uint64_t segment_size, struct log **log,
              struct ps_fault *fault);
 void log_close(struct log *log);
+/* Bytes in a segment: what the log was made with, whatever log_open() was given later. */
+uint64_t log_segment_size(const struct log *log);
 
 /* First pass: from `from` to the last complete commit. *end is where that ends, *torn the bytes of
  * broken tail after it (0 if none). PS_CORRUPT (with *fault) for damage below what was known
@@ -81,7 +86,9 @@ int log_replay(struct log *log, const struct log_pos *from, const struct log_pos
 
 /* Begins a new segment with a new random epoch; what follows continues from `from`, and everything
  * in the log after `from` is dead. Synced (file and directory) before it returns. Used after
- * recovery and after a failed write. */
+ * recovery (log_sync_range() first: the new epoch says that what it follows is there) and after a
+ * failed write; PS_POISONED after a failed sync. Until it has succeeded, commits after `from` that
+ * were written may still come back with a crash: tell nobody before that they are gone. */
 int log_start(struct log *log, const struct log_pos *from, struct ps_fault *fault);
 
 /* Makes sure that commits with `bytes` bytes of payload (any number up to `commits` of them, and
