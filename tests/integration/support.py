@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -153,6 +154,46 @@ class Server:
             ["redis-cli", "-h", "127.0.0.1", "-p", str(self.port), *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT, text=True, **options,
         )
+
+
+class Hook:
+    """A step of the server that waits for this test (directive test-hook-dir).
+
+    Reaching the step, the server writes a byte to the pipe NAME.arrived, then reads NAME.go until
+    it has been closed here. Without the pipes it passes by.
+    """
+
+    def __init__(self, directory, name):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir()
+        self.arrived = self.directory / f"{name}.arrived"
+        self.go = self.directory / f"{name}.go"
+        os.mkfifo(self.arrived)
+        os.mkfifo(self.go)
+        self.reader = os.open(self.arrived, os.O_RDONLY | os.O_NONBLOCK)
+        self.held = False
+
+    def wait(self):
+        """Waits until the server is at the step, where it stays until release()."""
+        assert select.select([self.reader], [], [], LIMIT)[0], f"nothing came to {self.arrived}"
+        assert os.read(self.reader, 1)
+        self.held = True
+
+    def _open_go(self):
+        try:
+            return os.open(self.go, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return None  # the server has not opened its end yet
+
+    def release(self):
+        """Lets the server go on, now and whenever it comes here again."""
+        if self.held:
+            writer = wait_for(self._open_go, f"the server to read {self.go}")
+            self.arrived.unlink()
+            self.go.unlink()
+            os.close(writer)
+            os.close(self.reader)
+            self.held = False
 
 
 class Push(list):
