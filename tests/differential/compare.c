@@ -3,10 +3,10 @@
  *
  * Invariants:
  *  1. Everything is compared exactly, type bytes included, unless the call's mode declares
- * otherwise; the modes are the only tolerance of the driver besides exceptions.tsv.
+ *     otherwise; the modes are the only tolerance of the driver besides exceptions.tsv.
  *  2. An error, or a lost connection, is always compared exactly, whatever the mode.
  *  3. A reply that hasn't the shape its mode expects is compared exactly: two servers that are
- * wrong in different ways still differ.
+ *     wrong in different ways still differ.
  */
 #include "tests/differential/compare.h"
 

@@ -3,10 +3,10 @@
  *
  * Invariants:
  *  1. Sending and receiving go on at the same time on both connections, so no pipeline is deep
- * enough to deadlock against a server that stops reading while its replies aren't taken.
+ *     enough to deadlock against a server that stops reading while its replies aren't taken.
  *  2. An exchange ends: with its replies, with the connection's end, or with the time.
  *  3. Closing is abortive (SO_LINGER 0): tens of thousands of short connections leave no TIME_WAIT
- * behind.
+ *     behind.
  */
 #include "tests/differential/conn.h"
 

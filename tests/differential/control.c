@@ -297,7 +297,7 @@ enum outcome control_dump(struct runner *runner)
 
 int control_cleanup(struct runner *runner)
 {
-    static struct difference unused;
+    struct difference unused;
     struct script script = {0};
     struct reply_list replies[2] = {{0}, {0}};
     struct arena *arena = &runner->arena;

@@ -2,9 +2,9 @@
  * Accepted differences: a file of lines COMMAND <tab> PATTERN <tab> REASON; '#' begins a comment
  * line.
  *
- * COMMAND is the command's name, or DUMP for the comparison of the data sets; PATTERN is a shell
- * pattern over the line "REQUEST => FIRST REPLY | SECOND REPLY" as reports print it; REASON says
- * why the difference is right.
+ * COMMAND is the command's name, or (raw) for raw bytes; PATTERN is a shell pattern over the line
+ * "REQUEST => FIRST REPLY | SECOND REPLY" as reports print it; REASON says why the difference is
+ * right.
  *
  * Invariant: an entry accepts the comparison of one reply and nothing else; an entry that accepts
  * nothing in a full run is an error (main.c), so the list can't outlive its reasons.

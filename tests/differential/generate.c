@@ -3,12 +3,13 @@
  *
  * Invariants:
  *  1. A sequence depends on (seed, number, resp) and on nothing else: not on replies, not on other
- * sequences.
+ *     sequences.
  *  2. No step's outcome depends on a clock (token.c), on a random choice of the server (RANDOMKEY
- * and the like have a comparison mode), or on the order in which connections are served (run.c
- * keeps it).
+ *     and the like have a comparison mode), or on the order in which connections are served (run.c
+ *     keeps it).
  *  3. An absolute expiry in the past is followed, in the same step, by an EXISTS of the key: SET
- * stores such a key, and whether it counts before anybody looked at it is the server's business.
+ *     stores such a key, and whether it counts before anybody looked at it is the server's
+ *     business.
  */
 #include "tests/differential/generate.h"
 

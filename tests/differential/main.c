@@ -218,8 +218,7 @@ static int self_test(struct runner *runner, struct options *options)
     size_t failed = 0;
     options->sequences = SELF_TEST_SEQUENCES;
     for (size_t i = 0; i < fault_table_size; i++) {
-        static struct totals totals;
-        memset(&totals, 0, sizeof totals);
+        struct totals totals = {0};
         options->fault = runner->fault = &fault_table[i];
         runner->fault_fired = false;
         printf("fault %s: %s\n", fault_table[i].name, fault_table[i].what);
@@ -251,14 +250,21 @@ static int conclude(const struct options *options, struct exceptions *exceptions
                        failed = totals->failed;
     printf("%llu sequences, %llu steps, %llu replies compared in %.1f s\n", totals->executed,
            totals->steps, runner->replies_compared, seconds);
+    bool full = options->only < 0 && options->sequences >= REQUIRED_SEQUENCES &&
+                totals->executed == required;
+    size_t missing = coverage_print(&runner->coverage);
     size_t unused = exceptions_print(exceptions);
-    if (unused > 0 && options->only < 0 && options->sequences >= REQUIRED_SEQUENCES &&
-        totals->executed == required) {
+    if (full && missing > 0) {
+        printf("FAIL: %zu commands of the table were never executed\n", missing);
+        failed++;
+    }
+    if (full && unused > 0) {
         printf("FAIL: %zu exceptions matched nothing: remove them\n", unused);
         failed++;
     }
+    unsigned long long passed = totals->executed > failed ? totals->executed - failed : 0;
     printf("SUITE differential required=%llu executed=%llu passed=%llu failed=%llu skipped=0\n",
-           required, totals->executed, totals->passed, failed);
+           required, totals->executed, passed, failed);
     return failed == 0 && totals->executed == required ? 0 : 1;
 }
 

@@ -3,8 +3,8 @@
  *
  * Invariants:
  *  1. A server dies with the driver: PR_SET_PDEATHSIG for the ways out that run no code (SIGKILL,
- * abort), an exit hook for all others. SIGINT, SIGTERM and SIGHUP only set a flag; the exchange
- * loop sees it.
+ *     abort), an exit hook for all others. SIGINT, SIGTERM and SIGHUP only set a flag; the exchange
+ *     loop sees it.
  *  2. Processes are ended by pid only, and waited for.
  *  3. Each server has a directory of its own, made by mkdtemp and removed with the server.
  *

@@ -3,11 +3,12 @@
  *
  * Invariants:
  *  1. A tree and its bytes live in the arena given to the parser; nothing points into a receive
- * buffer.
+ *     buffer.
  *  2. Two replies are equal only if type byte, null form, bytes and children are: "$-1" is not
- * "*-1", and a set is not an array. Anything looser is a canonicalisation and lives in compare.c.
+ *     "*-1", and a set is not an array. Anything looser is a canonicalisation and lives in
+ *     compare.c.
  *  3. Nesting is bounded (MAX_DEPTH) and declared lengths are not allocated from before the bytes
- * are there, so a server gone mad cannot take the driver with it.
+ *     are there, so a server gone mad cannot take the driver with it.
  */
 #include "tests/differential/reply.h"
 

@@ -3,12 +3,12 @@
  *
  * Invariants:
  *  1. Consecutive steps of one client are one pipeline, sent to both servers at once; before
- * another client's steps are sent, all its replies are there. So the order of execution is that of
- * the sequence, on both servers.
+ *     another client's steps are sent, all its replies are there. So the order of execution is that
+ *     of the sequence, on both servers.
  *  2. A connection that a server closed is opened again by its client's next pipeline, on both
- * servers.
+ *     servers.
  *  3. A run leaves both servers empty and as they were configured, or reports them dead; what one
- * sequence did is never seen by the next.
+ *     sequence did is never seen by the next.
  *  4. The first difference ends the run: after it, the servers' states may differ in everything.
  */
 #include "tests/differential/run.h"
@@ -73,10 +73,11 @@ static enum outcome check_reply(struct runner *runner, const struct call *call, 
                                 struct reply *b, const struct reply *next_a,
                                 const struct reply *next_b)
 {
-    static char text[sizeof runner->difference->request * 3 + 16];
+    char text[sizeof runner->difference->request * 3 + 16];
     struct difference *difference = runner->difference;
     fault_apply(runner->fault, call, &runner->arena, b);
     runner->replies_compared++;
+    coverage_count(&runner->coverage, call, a);
     if (compare_replies(&runner->env, call->mode, a, b, next_a, next_b))
         return OUTCOME_EQUAL;
     call_format(call, difference->request, sizeof difference->request);
@@ -99,9 +100,10 @@ static enum outcome check_reply(struct runner *runner, const struct call *call, 
 }
 
 /* EXEC's replies are compared one by one, each as its call declares. */
-static enum outcome check_exec(struct runner *runner, struct peer *peer, struct reply *a,
-                               struct reply *b)
+static enum outcome check_exec(struct runner *runner, struct peer *peer, const struct call *call,
+                               struct reply *a, struct reply *b)
 {
+    coverage_count(&runner->coverage, call, a);
     for (size_t i = 0; i < peer->queued; i++) {
         bool more = i + 1 < peer->queued;
         enum outcome outcome =
@@ -122,7 +124,7 @@ enum outcome check_call(struct runner *runner, struct peer *peer, const struct c
                   reply_text_is(b, "QUEUED");
     if (peer != NULL && name_is(call, "EXEC") && a->type == '*' && b->type == '*' &&
         a->count == peer->queued && b->count == peer->queued && !a->null && !b->null)
-        outcome = check_exec(runner, peer, a, b);
+        outcome = check_exec(runner, peer, call, a, b);
     else
         outcome = check_reply(runner, call, a, b, next_a, next_b);
     if (peer == NULL)

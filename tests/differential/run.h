@@ -4,6 +4,7 @@
 
 #include "tests/differential/compare.h"
 #include "tests/differential/conn.h"
+#include "tests/differential/coverage.h"
 #include "tests/differential/exceptions.h"
 #include "tests/differential/fault.h"
 #include "tests/differential/proc.h"
@@ -43,6 +44,7 @@ struct runner {
     bool fault_fired; /* its signal was sent */
     int timeout_ms;
     unsigned long long replies_compared;
+    struct coverage coverage;
     const struct sequence *sequence;
     struct difference *difference;
     size_t step;

@@ -3,13 +3,14 @@
  *
  * Invariants (they are what makes a comparison of two servers with two clocks exact):
  *  1. A relative expiry is at least 10,000 seconds away, and any two of one sequence are at least
- * 99 seconds apart: NX, XX, GT and LT decide the same way on both servers however late one of them
- * runs.
+ *     99 seconds apart: NX, XX, GT and LT decide the same way on both servers however late one of
+ *     them runs.
  *  2. An absolute expiry is past, or beyond the year 2096: no relative one reaches there, so expiry
- * times above FAR_MS (compare.c) must be equal exactly.
- *  3. What replaces an expiry to break a command is never a small positive number.
+ *     times above FAR_MS (compare.c) must be equal exactly.
+ *  3. What breaks a command is never a positive number where an expiry is expected, nor an option
+ *     that would turn one kind of expiry into another.
  *  4. All values and offsets of one sequence together are smaller than 64 KiB: no value can grow
- * beyond what either server stores.
+ *     beyond what either server stores.
  */
 #include "tests/differential/generate.h"
 
@@ -338,9 +339,9 @@ static void token_badname(struct generator *gen)
 
 static void token_word(struct generator *gen)
 {
-    static const char *const words[] = {"FOO", "nosuch", "-100", "EX",      "PX",
-                                        "n x", "-",      "\r\n", "KEEPTTL", "a'b\"c"};
-    /* None is a positive number: after EX or PX it would be an expiry (invariant 3). */
+    static const char *const words[] = {"FOO", "nosuch", "-100",    "XX",    "n x",
+                                        "-",   "\r\n",   "KEEPTTL", "a'b\"c"};
+    /* No positive number, no option that takes one (invariant 3). */
     pick(gen, words, COUNT_OF(words));
 }
 
@@ -377,8 +378,8 @@ static void token_client_addr(struct generator *gen)
 
 void token_junk(struct generator *gen)
 {
-    static const char *const junk[] = {"",         "junk", "EX",  "NX", "0x",
-                                       "\x01\x02", "NaN",  "GET", "*",  "k0"};
+    static const char *const junk[] = {"",         "junk", "PERSIST", "NX", "0x",
+                                       "\x01\x02", "NaN",  "GET",     "*",  "k0"};
     pick(gen, junk, COUNT_OF(junk));
 }
 
