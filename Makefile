@@ -166,7 +166,7 @@ DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck 
 .PHONY: deps deps-test
 deps:
 	@.ci/packages $(DEPS)
-deps-test:
+deps-test: deps
 	@.ci/packages $(DEPS_TEST)
 
 # ---- tasks ----------------------------------------------------------------------------------
@@ -179,10 +179,10 @@ serve: all
 	@mkdir -p $(DATA)
 	@exec $(OUT)/pandod conf/pando.conf --bind 127.0.0.1 --port $(PORT) --dir $(DATA)
 
-check: deps deps-test
+check: deps-test
 	@/usr/bin/python3 tests/run-check --build $(BUILD) $(if $(SAN),--san $(SAN))
 
-bench: deps deps-test
+bench: deps-test
 	@$(MAKE) --no-print-directory -j$(JOBS) benches
 	@bench/run --build $(OUT)
 
@@ -191,7 +191,7 @@ C_FILES = $(sort $(ALL_SRC) $(foreach d,. *,$(wildcard storage/$(d)/*.h protocol
 
 format: deps-test
 	@clang-format -i $(C_FILES)
-lint: deps deps-test
+lint: deps-test
 	@$(MAKE) --no-print-directory -j$(JOBS) tests
 	@$(MAKE) --no-print-directory -j$(JOBS) lint-files
 .PHONY: lint-files lint-format lint-cppcheck
