@@ -80,7 +80,7 @@ static int visit_from(struct ps_cursor *cursor, const struct keyspace_walk *walk
         struct key_entry entry;
         struct ps_slice key;
         rc = entry_at(cursor, walk->now_ms, &key, &entry);
-        if (rc < 0)
+        if (rc != 0)
             break;
         if (all || glob_match(walk->pattern, key, false))
             go_on = walk->visit(walk->arg, key, &entry);
@@ -214,7 +214,7 @@ static int first_live(struct ps_cursor *cursor, uint64_t rank, uint64_t count, i
         struct key_entry entry;
         struct ps_slice key;
         rc = entry_at(cursor, now_ms, &key, &entry);
-        if (rc < 0)
+        if (rc != 0)
             return rc;
         if (entry.state == KEY_LIVE) {
             visit(arg, key, &entry);
