@@ -23,6 +23,14 @@ enum level { ALWAYS, EVERYSEC, NONE, LEVELS };
 
 static const char *const level_names[LEVELS] = {"always", "everysec", "none"};
 
+/* Directories by turns: as delivered; little memory, so that checkpoints never end; large pages. */
+#define VARIANTS 3
+static const char *const variants[VARIANTS][5] = {
+    {NULL},
+    {"--dirty-memory", "4mb", NULL},
+    {"--dirty-memory", "8mb", "--page-size", "16kb", NULL},
+};
+
 struct test {
     struct server server;
     char folder[256]; /* everything of this run */
@@ -89,6 +97,7 @@ static void close_history(struct history *history)
 
 static int open_directory(struct test *test)
 {
+    test->server.options = variants[test->directories % VARIANTS];
     test->directories++;
     snprintf(test->server.directory, sizeof test->server.directory, "%s/data.%d", test->folder,
              test->directories);

@@ -21,7 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_NS (60ll * 1000000000)
+#define MAX_ARGUMENTS 24
+#define PATIENCE_NS   (60ll * 1000000000)
 
 /* A port nobody listens on, below those the kernel gives to outgoing connections. */
 static int free_port(void)
@@ -68,10 +69,15 @@ void server_spawn(struct server *server, const char *durability)
     char port[16];
     server->port = free_port();
     snprintf(port, sizeof port, "%d", server->port);
-    char *arguments[] = {
+    char *arguments[MAX_ARGUMENTS] = {
         (char *)server->program, "--bind",       "127.0.0.1",        "--port", port, "--dir",
-        server->directory,       "--durability", (char *)durability, NULL,
+        server->directory,       "--durability", (char *)durability,
     };
+    int count = 9;
+    for (const char *const *option = server->options; option && *option; option++) {
+        assert(count < MAX_ARGUMENTS - 1);
+        arguments[count++] = (char *)*option;
+    }
     server->pid = spawn(server, arguments);
 }
 

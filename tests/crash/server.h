@@ -11,6 +11,7 @@ struct server {
     const char *tool;    /* pando-tool */
     char directory[512]; /* of the data */
     char log[560];
+    const char *const *options; /* more directives, up to NULL */
     int port;
     pid_t pid; /* 0: not running */
 };

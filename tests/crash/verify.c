@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLAGS (KEYS + 1) /* the last one is the counter's */
+#define MAX_PRINTED 4
+#define FLAGS       (KEYS + 1) /* the last one is the counter's */
 
 struct comparison {
     struct model observed;
@@ -127,14 +128,17 @@ static void print_disagreement(const struct comparison *comparison, const struct
     printf("  operations %" PRIu64 " to %" PRIu64 " were sent, the first %" PRIu64 " of them were "
            "acknowledged; the database has %ld keys\n",
            load->first, load->first + load->sent, history->promised, comparison->dbsize);
+    int wrong = 0;
     for (int key = 0; key < KEYS; key++) {
         const struct value *have = &comparison->observed.values[key];
         const struct value *want = &history->model.values[key];
-        if (!comparison->agreed_once[key])
-            printf("  key:%03d never had %zu bytes '%.20s'; after all: %zu bytes '%.20s'\n", key,
-                   have->length, have->exists ? have->data : "(none)", want->length,
-                   want->exists ? want->data : "(none)");
+        if (comparison->agreed_once[key] || ++wrong > MAX_PRINTED)
+            continue;
+        printf("  key:%03d never had %zu bytes '%.20s'; after all: %zu bytes '%.20s'\n", key,
+               have->length, have->exists ? have->data : "(none)", want->length,
+               want->exists ? want->data : "(none)");
     }
+    printf("  %d keys have values they never had after the acknowledged operations\n", wrong);
     if (!comparison->agreed_once[KEYS])
         printf("  own:%d never was %" PRId64 "; after all: %" PRId64 "\n", load->client,
                comparison->observed.counter, history->model.counter);
