@@ -124,7 +124,7 @@ static int seek_rank(struct ps_cursor *cursor, uint64_t rank, const struct range
         rc = ps_cursor_select(cursor, rank);
     if (rc == 0)
         rc = ps_cursor_get(cursor, &key, NULL);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     bool before = compare(key, range->low) < 0;
     if (range->has_high && compare(key, range->high) >= 0)
