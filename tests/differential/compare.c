@@ -284,7 +284,7 @@ static const struct reply *map_get(const struct reply *map, const char *name)
 
 static bool compare_docs(const struct compare_env *env, struct reply *a, struct reply *b)
 {
-    static const char *const fields[] = {"summary", "since", "group"};
+    static const char *const fields[] = {"summary", "since", "group", "complexity"};
     (void)env;
     if (a->type != b->type || a->count != b->count)
         return false;
@@ -295,7 +295,7 @@ static bool compare_docs(const struct compare_env *env, struct reply *a, struct 
             return false;
         for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++) {
             const struct reply *fa = map_get(da, fields[f]), *fb = map_get(db, fields[f]);
-            if (fa == NULL || fb == NULL || !reply_equal(fa, fb))
+            if ((fa == NULL) != (fb == NULL) || (fa != NULL && !reply_equal(fa, fb)))
                 return false;
         }
     }

@@ -1,5 +1,5 @@
 /*
- * From a seed and a number to a sequence of 20 to 60 steps.
+ * From a seed and a number to a sequence: 20 to 60 steps, now and then more than a thousand.
  *
  * Invariants:
  *  1. A sequence depends on (seed, number, resp) and on nothing else: not on replies, not on other
@@ -185,6 +185,8 @@ static unsigned rule_weight(const struct generator *gen, const struct rule *rule
         weight *= 10;
     if (gen->in_multi[gen->client] && (rule->flags & RULE_NOT_IN_MULTI))
         weight = 0;
+    if (gen->deep && (rule->kind != STEP_COMMAND || (rule->flags & RULE_ENDS_BATCH)))
+        weight = 0;
     return weight;
 }
 
@@ -241,6 +243,12 @@ void sequence_generate(struct sequence *sequence, uint64_t seed, uint64_t number
     sequence->clients = kind < 70 ? 1 : kind < 90 ? 2 : 3;
     sequence->split_writes = rng_percent(&gen, 25);
     sequence->count = 20 + rng_below(&gen, 41);
+    gen.deep = rng_percent(&gen, 1);
+    if (gen.deep) {
+        gen.with_password = false;
+        sequence->clients = 1;
+        sequence->count = MAX_STEPS - rng_below(&gen, MAX_STEPS / 2);
+    }
     sequence->steps = arena_alloc(&sequence->arena, sequence->count * sizeof *sequence->steps);
     token_choose_keys(&gen);
     size_t at = gen.with_password ? begin_with_password(&gen, sequence->steps) : 0;
@@ -249,7 +257,7 @@ void sequence_generate(struct sequence *sequence, uint64_t seed, uint64_t number
             gen.client = (int)rng_below(&gen, (size_t)sequence->clients);
         const struct rule *rule = end_transaction(&gen);
         apply_rule(&gen, rule != NULL ? rule : choose_rule(&gen), &sequence->steps[at]);
-        if (rng_percent(&gen, 6))
+        if (!gen.deep && rng_percent(&gen, 6))
             sequence->steps[at].ends_batch = true;
     }
 }

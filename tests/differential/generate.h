@@ -42,6 +42,7 @@ struct generator {
     unsigned relative_offset;
     bool in_multi[MAX_CLIENTS];
     bool with_password;
+    bool deep;  /* one client, one pipeline of more than a thousand commands */
     bool kills; /* a connection may have been ended */
     int client; /* whose step is being made */
     /* the call being made */

@@ -138,7 +138,7 @@ static void handle_failure(struct runner *runner, const struct options *options,
                            const struct sequence *sequence, enum outcome outcome,
                            struct difference *difference, struct totals *totals)
 {
-    bool enabled[128];
+    bool enabled[MAX_STEPS];
     struct difference first = *difference;
     if (outcome == OUTCOME_DEAD) {
         server_print_log(&runner->servers[0]);

@@ -51,7 +51,7 @@ static size_t count_enabled(const bool *enabled, size_t count)
 static bool remove_runs(struct runner *runner, const struct sequence *sequence, bool *enabled,
                         size_t width, struct difference *difference, struct effort *effort)
 {
-    bool progress = false, before[128];
+    bool progress = false, before[MAX_STEPS];
     for (size_t end = sequence->count; end > 0;) {
         size_t start = end > width ? end - width : 0;
         memcpy(before, enabled, sequence->count * sizeof *enabled);

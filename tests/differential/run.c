@@ -291,15 +291,15 @@ static enum outcome run_batch(struct runner *runner, const struct step *const *s
 static enum outcome run_steps(struct runner *runner, const bool *enabled)
 {
     const struct sequence *sequence = runner->sequence;
-    const struct step *batch[128];
-    size_t indexes[128], count = 0;
+    const struct step *batch[MAX_STEPS];
+    size_t indexes[MAX_STEPS], count = 0;
     enum outcome outcome = OUTCOME_EQUAL;
     for (size_t i = 0; i <= sequence->count && outcome == OUTCOME_EQUAL; i++) {
         const struct step *step = i < sequence->count ? &sequence->steps[i] : NULL;
         if (step != NULL && enabled != NULL && !enabled[i])
             continue;
         bool ends =
-            step == NULL || step->kind != STEP_COMMAND || count == 128 ||
+            step == NULL || step->kind != STEP_COMMAND || count == MAX_STEPS ||
             (count > 0 && (batch[0]->client != step->client || batch[count - 1]->ends_batch));
         if (ends && count > 0) {
             outcome = run_batch(runner, batch, indexes, count);

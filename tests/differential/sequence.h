@@ -10,6 +10,7 @@
 
 #define MAX_CLIENTS 3
 #define MAX_CALLS   2
+#define MAX_STEPS   1600
 
 /* How two replies to one call are compared; everything but CMP_EXACT is a declared canonicalisation
  * (README.md). */
@@ -31,7 +32,7 @@ enum cmp_mode {
     CMP_INFO,         /* chosen lines of INFO */
     CMP_CONFIG,       /* name-value pairs whose order means nothing */
     CMP_COMMAND_INFO, /* flags, categories and tips as sets */
-    CMP_COMMAND_DOCS, /* summary, since and group of each command */
+    CMP_COMMAND_DOCS, /* summary, since, group and complexity of each command */
     CMP_COUNT_ONLY,   /* an integer above 0 */
     CMP_BGSAVE,       /* simple strings on both */
 };

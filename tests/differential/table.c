@@ -9,8 +9,6 @@
 
 #define SET_EXPIRY   "( EX <sec> | PX <ms> | EXAT <at> | PXAT <atms> | KEEPTTL )"
 #define GETEX_EXPIRY "( EX <sec> | PX <ms> | EXAT <at> | PXAT <atms> | PERSIST )"
-#define KNOWN \
-    "( GET | SET | MSET | DEL | INCRBYFLOAT | EXPIRE | TTL | RENAME | GETEX | SETRANGE | APPEND )"
 
 const struct rule command_table[] = {
     /* strings */
@@ -43,8 +41,9 @@ const struct rule command_table[] = {
     {8, "DEL { <key> }", CMP_EXACT, 0, 0},
     {4, "UNLINK { <key> }", CMP_EXACT, 0, 0},
     {6, "EXISTS { <key> }", CMP_EXACT, 0, 0},
-    {3, "TOUCH { <key> }", CMP_EXACT, 0, 0},
     {6, "TYPE <key>", CMP_EXACT, 0, 0},
+    {6, "OBJECT ENCODING <key>", CMP_EXACT, 0, 0},
+    {1, "OBJECT ( FOO | <empty> | ENCODING )", CMP_EXACT, RULE_INTACT, 0},
     {6, "KEYS <pattern>", CMP_SET, 0, 0},
     {5, "SCAN 0 COUNT 1000 [ MATCH <pattern> ] [ TYPE ( string | list | nosuchtype ) ]", CMP_SCAN,
      RULE_INTACT, 0},
@@ -133,13 +132,18 @@ const struct rule command_table[] = {
     {1, "CONFIG ( FOO | GET | SET | RESETSTAT | RESETSTAT FOO | <empty> )", CMP_EXACT, RULE_INTACT,
      0},
     {1, "COMMAND COUNT", CMP_COUNT_ONLY, RULE_INTACT, 0},
-    {2, "COMMAND INFO { ( " KNOWN " | NOSUCHCOMMAND ) }", CMP_COMMAND_INFO, RULE_INTACT, 0},
-    {2, "COMMAND DOCS { ( " KNOWN " | NOSUCHCOMMAND ) }", CMP_COMMAND_DOCS, RULE_INTACT, 0},
+    {4, "COMMAND INFO { <command> }", CMP_COMMAND_INFO, RULE_INTACT, 0},
+    {3, "COMMAND DOCS { <command> }", CMP_COMMAND_DOCS, RULE_INTACT, 0},
     {2,
      "COMMAND GETKEYS ( SET <key> <val> | MSET { <key> <val> } | MGET { <key> } | PING | NOSUCH a "
      "| GET | "
      "RENAME <key> <key> | DEL { <key> } | EXISTS { <key> } | EXPIRE <key> <sec> )",
      CMP_EXACT, RULE_INTACT, 0},
+    {1,
+     "COMMAND LIST FILTERBY ( PATTERN ( get | ?etrange | nosuch* ) | ACLCAT nosuch | MODULE nosuch "
+     "| "
+     "FOO bar | PATTERN )",
+     CMP_SET, RULE_INTACT, 0},
     {1, "COMMAND ( FOO | COUNT x | GETKEYS | GETKEYSS <key> )", CMP_EXACT, RULE_INTACT, 0},
 
     /* what isn't there */
