@@ -287,6 +287,15 @@ static enum outcome run_batch(struct runner *runner, const struct step *const *s
     return outcome;
 }
 
+/* Whether a pipeline of `count` steps must be over before `step` is begun. */
+static bool ends_batch(const struct step *const *batch, size_t count, const struct step *step)
+{
+    if (count == 0)
+        return false;
+    return step->kind != STEP_COMMAND || count == MAX_STEPS || batch[0]->client != step->client ||
+           batch[count - 1]->ends_batch;
+}
+
 /* Gathers pipelines and runs them, and the other kinds of steps between them. */
 static enum outcome run_steps(struct runner *runner, const bool *enabled)
 {
@@ -294,27 +303,24 @@ static enum outcome run_steps(struct runner *runner, const bool *enabled)
     const struct step *batch[MAX_STEPS];
     size_t indexes[MAX_STEPS], count = 0;
     enum outcome outcome = OUTCOME_EQUAL;
-    for (size_t i = 0; i <= sequence->count && outcome == OUTCOME_EQUAL; i++) {
-        const struct step *step = i < sequence->count ? &sequence->steps[i] : NULL;
-        if (step != NULL && enabled != NULL && !enabled[i])
+    for (size_t i = 0; i < sequence->count && outcome == OUTCOME_EQUAL; i++) {
+        const struct step *step = &sequence->steps[i];
+        if (enabled != NULL && !enabled[i])
             continue;
-        bool ends =
-            step == NULL || step->kind != STEP_COMMAND || count == MAX_STEPS ||
-            (count > 0 && (batch[0]->client != step->client || batch[count - 1]->ends_batch));
-        if (ends && count > 0) {
+        if (ends_batch(batch, count, step)) {
             outcome = run_batch(runner, batch, indexes, count);
             count = 0;
         }
-        if (step == NULL || outcome != OUTCOME_EQUAL)
-            continue;
-        if (step->kind == STEP_COMMAND) {
+        if (outcome == OUTCOME_EQUAL && step->kind == STEP_COMMAND) {
             batch[count] = step;
             indexes[count++] = i;
-        } else {
+        } else if (outcome == OUTCOME_EQUAL) {
             runner->step = i;
             outcome = control_step(runner, step);
         }
     }
+    if (outcome == OUTCOME_EQUAL && count > 0)
+        outcome = run_batch(runner, batch, indexes, count);
     return outcome;
 }
 
