@@ -252,7 +252,7 @@ static int conclude(const struct options *options, struct exceptions *exceptions
            totals->steps, runner->replies_compared, seconds);
     bool full = options->only < 0 && options->sequences >= REQUIRED_SEQUENCES &&
                 totals->executed == required;
-    size_t missing = coverage_print(&runner->coverage);
+    size_t missing = options->only < 0 ? coverage_print(&runner->coverage) : 0;
     size_t unused = exceptions_print(exceptions);
     if (full && missing > 0) {
         printf("FAIL: %zu commands of the table were never executed\n", missing);
