@@ -1,7 +1,6 @@
-/* test_log.c - what the log promises, on a disk in memory and on a real one. */
+/* test_log.c - what the log promises while nothing is damaged: round trips, epochs, space, failing
+ * calls. The disk is in memory. */
 #include <errno.h>
-#include <inttypes.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,181 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "storage/log.h"
-#include "storage/log_format.h"
-#include "storage/vfs.h"
-#include "tests/support/memory_vfs.h"
-
-#define SEGMENT 4096u
-#define LEN     104u /* of an ordinary commit: a record without padding */
-#define MOST    4000
-
-static const struct log_pos beginning;
-
-struct fixture {
-    struct memory_vfs *disk;
-    struct log *log;
-    struct log_pos ends[MOST]; /* by sequence */
-    size_t lens[MOST];
-    uint64_t last, replayed;
-    struct ps_fault fault;
-};
-
-static int set_up(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
-    f->disk = memory_vfs_new(1);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-
-    log_close(f->log);
-    memory_vfs_free(f->disk);
-    free(f);
-    return 0;
-}
-
-static void assert_same_position(const struct log_pos *a, const struct log_pos *b)
-{
-    assert_int_equal(a->position, b->position);
-    assert_int_equal(a->epoch, b->epoch);
-    assert_int_equal(a->seq, b->seq);
-    assert_int_equal(a->crc, b->crc);
-}
-
-static void fill(uint8_t *bytes, uint64_t seq, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        bytes[i] = (uint8_t)(1 + (seq * 31 + i * 7) % 255);
-}
-
-static int open_log(struct fixture *f)
-{
-    log_close(f->log);
-    memset(&f->fault, 0, sizeof(f->fault));
-    return log_open(memory_vfs(f->disk), "log", SEGMENT, &f->log, &f->fault);
-}
-
-static void start(struct fixture *f, const struct log_pos *from)
-{
-    assert_int_equal(log_start(f->log, from, &f->fault), 0);
-    f->last = from->seq;
-    f->ends[from->seq] = *from;
-}
-
-static void append(struct fixture *f, size_t len, uint64_t durable)
-{
-    uint8_t *payload = malloc(len + 1);
-    uint64_t seq = ++f->last;
-
-    fill(payload, seq, len);
-    f->lens[seq] = len;
-    assert_int_equal(log_append(f->log, seq, seq * 10, durable, payload, len, &f->ends[seq]), 0);
-    free(payload);
-}
-
-static void flush(struct fixture *f)
-{
-    assert_int_equal(log_write(f->log, &f->fault), 0);
-    assert_int_equal(log_sync(f->log, &f->fault), 0);
-}
-
-static int check_commit(void *arg, uint64_t seq, uint64_t stamp, const void *payload, size_t len,
-                        const struct log_pos *after)
-{
-    struct fixture *f = arg;
-    uint8_t *want = malloc(len + 1);
-
-    assert_int_equal(seq, ++f->replayed);
-    assert_int_equal(stamp, seq * 10);
-    assert_int_equal(len, f->lens[seq]);
-    fill(want, seq, len);
-    assert_memory_equal(payload, want, len);
-    assert_same_position(after, &f->ends[seq]);
-    free(want);
-    return 0;
-}
-
-/* Scans from `from`; then replays and compares. What scanning said. */
-static int scan(struct fixture *f, const struct log_pos *from, struct log_pos *end, uint64_t *torn)
-{
-    int rc = log_scan(f->log, from, end, torn, &f->fault);
-
-    if (rc != 0)
-        return rc;
-    f->replayed = from->seq;
-    assert_int_equal(log_replay(f->log, from, end, check_commit, f, &f->fault), 0);
-    assert_int_equal(f->replayed, end->seq);
-    return 0;
-}
-
-static void expect_end(struct fixture *f, const struct log_pos *from, uint64_t seq)
-{
-    struct log_pos end;
-    uint64_t torn;
-
-    assert_int_equal(open_log(f), 0);
-    assert_int_equal(scan(f, from, &end, &torn), 0);
-    assert_int_equal(end.seq, seq);
-}
-
-/* Commits of LEN bytes in one epoch; each says that `behind` fewer than itself are durable. */
-static void make_log(struct fixture *f, uint64_t commits, uint64_t behind)
-{
-    assert_int_equal(open_log(f), 0);
-    start(f, &beginning);
-    for (uint64_t i = 1; i <= commits; i++)
-        append(f, LEN, i > behind ? i - behind : 0);
-    flush(f);
-}
-
-static void path_of(char *path, size_t size, uint64_t position)
-{
-    snprintf(path, size, "log/log-%016" PRIx64, position / SEGMENT);
-}
-
-/* Where the record of a commit of one piece begins. */
-static uint64_t record_of(const struct fixture *f, uint64_t seq)
-{
-    return f->ends[seq].position - log_record_size(f->lens[seq]);
-}
-
-static uint8_t *bytes_at(struct memory_vfs *disk, uint64_t position)
-{
-    char path[64];
-    size_t len;
-    uint8_t *bytes;
-
-    path_of(path, sizeof(path), position);
-    bytes = memory_vfs_bytes(disk, path, &len);
-    assert_non_null(bytes);
-    return bytes + position % SEGMENT;
-}
-
-static void expect_refused(struct fixture *f, const struct log_pos *from, uint64_t position)
-{
-    struct log_pos end;
-    uint64_t torn;
-    char path[64];
-
-    path_of(path, sizeof(path), position);
-    assert_int_equal(open_log(f), 0);
-    assert_int_equal(log_scan(f->log, from, &end, &torn, &f->fault), PS_CORRUPT);
-    assert_int_equal(f->fault.code, PS_CORRUPT);
-    assert_string_equal(f->fault.file, path);
-    assert_int_equal(f->fault.offset, position % SEGMENT);
-    assert_true(f->fault.what[0] != '\0');
-}
+#include "tests/support/log_fixture.h"
 
 /* ---- round trips ------------------------------------------------------------------------------
  */
@@ -311,235 +139,6 @@ static void the_checksum_of_a_record_depends_on_its_epoch(void **state)
     assert_int_equal(log_record_crc(bytes, 0, 1, 8), record.crc);
     assert_true(log_record_crc(bytes, 0, 2, 8) != record.crc);
     assert_true(log_record_crc(bytes, 1, 1, 8) != record.crc);
-}
-
-/* ---- torn tails -------------------------------------------------------------------------------
- */
-
-enum tear { TEAR_TRUNCATE, TEAR_ZERO, TEAR_GARBAGE };
-
-static void tear_at(struct memory_vfs *disk, uint64_t position, enum tear how)
-{
-    uint8_t *at = bytes_at(disk, position);
-    size_t rest = SEGMENT - (size_t)(position % SEGMENT);
-
-    if (how == TEAR_GARBAGE) {
-        at[0] ^= 0xff;
-        for (size_t i = 1; i < rest; i++)
-            at[i] = (uint8_t)memory_vfs_random(disk, 256);
-    } else if (how == TEAR_ZERO) {
-        memset(at, 0, rest);
-    } else {
-        const struct ps_vfs *vfs = memory_vfs(disk);
-        char path[64];
-        int fd;
-
-        path_of(path, sizeof(path), position);
-        fd = vfs->open(vfs->ctx, path, 2, 0);
-        assert_int_equal(vfs->ftruncate(vfs->ctx, fd, position % SEGMENT), 0);
-        assert_int_equal(vfs->close(vfs->ctx, fd), 0);
-    }
-}
-
-static void a_tail_torn_at_every_byte_of_the_last_record_is_cut(void **state)
-{
-    struct fixture *f = *state;
-    struct memory_vfs *whole;
-    struct log_pos last;
-
-    make_log(f, 9, 1);
-    whole = f->disk;
-    last = f->ends[9];
-    for (uint64_t at = record_of(f, 9); at < last.position; at++)
-        for (enum tear how = TEAR_TRUNCATE; how <= TEAR_GARBAGE; how++) {
-            struct log_pos end;
-            uint64_t torn;
-
-            log_close(f->log);
-            f->log = NULL;
-            f->disk = memory_vfs_copy(whole);
-            f->ends[9] = last;
-            tear_at(f->disk, at, how);
-            assert_int_equal(open_log(f), 0);
-            assert_int_equal(scan(f, &beginning, &end, &torn), 0);
-            assert_same_position(&end, &f->ends[8]);
-            if (at >= last.position - LEN)
-                assert_int_equal(torn, log_record_size(LEN));
-            f->last = 8; /* and the log goes on */
-            start(f, &end);
-            append(f, LEN, 8);
-            flush(f);
-            expect_end(f, &beginning, 9);
-            log_close(f->log);
-            f->log = NULL;
-            memory_vfs_free(f->disk);
-        }
-    f->disk = whole;
-}
-
-static void a_commit_whose_last_piece_is_missing_is_cut_whole(void **state)
-{
-    struct fixture *f = *state;
-    struct log_pos end;
-    uint64_t torn;
-
-    make_log(f, 5, 1);
-    append(f, 3 * SEGMENT, 5);
-    flush(f);
-    tear_at(f->disk, f->ends[6].position - 8, TEAR_ZERO);
-    assert_int_equal(open_log(f), 0);
-    assert_int_equal(scan(f, &beginning, &end, &torn), 0);
-    assert_same_position(&end, &f->ends[5]);
-    assert_int_equal(torn, f->ends[6].position - f->ends[5].position);
-}
-
-static void damage_above_the_durable_mark_is_cut(void **state)
-{
-    struct fixture *f = *state;
-    struct log_pos end;
-    uint64_t torn;
-
-    make_log(f, 100, 101);
-    bytes_at(f->disk, record_of(f, 4))[50] ^= 1;
-    assert_int_equal(open_log(f), 0);
-    assert_int_equal(scan(f, &beginning, &end, &torn), 0);
-    assert_same_position(&end, &f->ends[3]);
-    assert_int_equal(torn, f->ends[100].position - f->ends[3].position);
-}
-
-/* ---- damage -----------------------------------------------------------------------------------
- */
-
-static void damage_of_any_byte_below_the_durable_mark_is_refused(void **state)
-{
-    struct fixture *f = *state;
-
-    make_log(f, 60, 1); /* over several segments; the last says that 59 are durable */
-    for (uint64_t seq = 1; seq <= 59; seq++)
-        for (uint64_t at = record_of(f, seq); at < f->ends[seq].position; at += seq % 5 + 1) {
-            uint8_t *byte = bytes_at(f->disk, at);
-
-            *byte ^= 0x10;
-            expect_refused(f, &beginning, record_of(f, seq));
-            *byte ^= 0x10;
-        }
-    bytes_at(f->disk, record_of(f, 60))[45] ^= 1;
-    expect_end(f, &beginning, 59);
-}
-
-static void a_large_record_proves_damage_as_well(void **state)
-{
-    struct fixture *f = *state;
-
-    make_log(f, 3, 1);
-    append(f, 3000, 3);
-    flush(f);
-    bytes_at(f->disk, record_of(f, 2))[45] ^= 1;
-    expect_refused(f, &beginning, record_of(f, 2));
-}
-
-static void damage_before_a_later_epoch_is_refused(void **state)
-{
-    struct fixture *f = *state;
-
-    make_log(f, 10, 11); /* no mark at all */
-    start(f, &f->ends[10]);
-    for (uint64_t seq = 1; seq <= 10; seq++) {
-        bytes_at(f->disk, record_of(f, seq))[45] ^= 1;
-        expect_refused(f, &beginning, record_of(f, seq));
-        bytes_at(f->disk, record_of(f, seq))[45] ^= 1;
-    }
-    expect_end(f, &beginning, 10);
-}
-
-static void damage_of_any_byte_of_a_header_is_refused(void **state)
-{
-    struct fixture *f = *state;
-    uint64_t first, second;
-
-    make_log(f, 10, 1);
-    first = SEGMENT;
-    start(f, &f->ends[10]);
-    for (int i = 0; i < 40; i++)
-        append(f, LEN, f->last);
-    flush(f);
-    second = f->ends[11].position / SEGMENT * SEGMENT;
-    for (size_t i = 0; i < LOG_HEADER_BYTES; i++) {
-        bytes_at(f->disk, first)[i] ^= 0x40;
-        assert_int_equal(open_log(f), 0);
-        assert_int_equal(log_scan(f->log, &beginning, &f->ends[0], &f->replayed, &f->fault),
-                         PS_CORRUPT);
-        bytes_at(f->disk, first)[i] ^= 0x40;
-        f->ends[0] = beginning;
-        bytes_at(f->disk, second)[i] ^= 0x40;
-        assert_int_equal(open_log(f), 0);
-        assert_int_equal(log_scan(f->log, &beginning, &f->ends[0], &f->replayed, &f->fault),
-                         PS_CORRUPT);
-        bytes_at(f->disk, second)[i] ^= 0x40;
-        f->ends[0] = beginning;
-    }
-    expect_end(f, &beginning, 50);
-}
-
-static void a_lone_epoch_with_a_lost_header_is_refused(void **state)
-{
-    struct fixture *f = *state;
-    uint64_t header;
-
-    make_log(f, 10, 1);
-    start(f, &f->ends[10]);
-    append(f, LEN, 10);
-    flush(f);
-    header = f->ends[11].position / SEGMENT * SEGMENT;
-    for (size_t i = 0; i < LOG_HEADER_BYTES; i++) {
-        bytes_at(f->disk, header)[i] ^= 0x40;
-        expect_refused(f, &beginning, header);
-        bytes_at(f->disk, header)[i] ^= 0x40;
-    }
-    memset(bytes_at(f->disk, header), 0, 512 - 448);
-    expect_refused(f, &beginning, header);
-}
-
-static void a_missing_segment_is_refused(void **state)
-{
-    struct fixture *f = *state;
-    const struct ps_vfs *vfs = memory_vfs(f->disk);
-    struct log_pos end;
-    uint64_t torn;
-
-    make_log(f, 100, 1);
-    assert_int_equal(vfs->unlink(vfs->ctx, "log/log-0000000000000002"), 0);
-    expect_refused(f, &beginning, 2 * SEGMENT);
-    expect_refused(f, &f->ends[40], f->ends[40].position);
-    assert_int_equal(vfs->unlink(vfs->ctx, "log/log-0000000000000001"), 0);
-    assert_int_equal(open_log(f), 0);
-    assert_int_equal(log_scan(f->log, &beginning, &end, &torn, &f->fault), PS_CORRUPT);
-    expect_end(f, &f->ends[90], 100);
-}
-
-/* Payloads full of what looks like large records of this log must not make the scan slow: each
- * would cost a checksum of its own otherwise. The bound is in steps, not in time: the scan ends. */
-static void records_imitated_in_payloads_prove_nothing(void **state)
-{
-    struct fixture *f = *state;
-    struct log_record imitation = {
-        .type = LOG_COMMIT, .flags = 3, .len = 2000, .seq = 900, .durable = 800};
-    static uint8_t payload[3600], zeros[2000];
-    uint8_t record[2048];
-    struct log_pos end;
-    uint64_t torn;
-
-    make_log(f, 2, 1);
-    log_record_encode(&imitation, 12345, zeros, record);
-    for (size_t at = 0; at + 40 <= sizeof(payload); at += 40)
-        memcpy(payload + at, record, 40);
-    for (uint64_t seq = 3; seq <= 9; seq++)
-        assert_int_equal(log_append(f->log, seq, 0, 2, payload, sizeof(payload), &f->ends[seq]), 0);
-    flush(f);
-    bytes_at(f->disk, f->ends[2].position)[1] ^= 1;
-    assert_int_equal(open_log(f), 0);
-    assert_int_equal(log_scan(f->log, &beginning, &end, &torn, &f->fault), 0);
-    assert_int_equal(end.seq, 2);
 }
 
 /* ---- space and failures -----------------------------------------------------------------------
@@ -679,14 +278,12 @@ static void check_failing_calls(struct fixture *f, unsigned calls, int err, int 
             assert_int_equal(strncmp(f->fault.file, "log", 3), 0);
             assert_true(f->fault.what[0] != '\0');
         }
-        log_close(f->log);
-        f->log = NULL;
+        close_log(f);
         memory_vfs_crash(f->disk);
         assert_int_equal(open_log(f), 0);
         assert_int_equal(scan(f, &beginning, &end, &torn), 0);
         assert_true(end.seq >= durable);
-        log_close(f->log);
-        f->log = NULL;
+        close_log(f);
     } while (failed);
     assert_true(number > 4);
 }
@@ -712,8 +309,7 @@ static void a_failing_read_is_an_error_not_damage(void **state)
     for (uint64_t number = 1;; number++) {
         int rc;
 
-        log_close(f->log);
-        f->log = NULL;
+        close_log(f);
         memory_vfs_fail(f->disk, MEMORY_PREAD, number, EIO, false);
         rc = log_open(memory_vfs(f->disk), "log", SEGMENT, &f->log, &f->fault);
         if (rc == 0)
@@ -768,8 +364,6 @@ static void sizes_out_of_range_and_other_versions_are_refused(void **state)
     assert_null(log);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -780,16 +374,6 @@ int main(void)
         TEST(what_an_epoch_holds_beyond_its_end_is_dead),
         TEST(sequences_that_do_not_rise_by_one_are_refused),
         TEST(the_checksum_of_a_record_depends_on_its_epoch),
-        TEST(a_tail_torn_at_every_byte_of_the_last_record_is_cut),
-        TEST(a_commit_whose_last_piece_is_missing_is_cut_whole),
-        TEST(damage_above_the_durable_mark_is_cut),
-        TEST(damage_of_any_byte_below_the_durable_mark_is_refused),
-        TEST(a_large_record_proves_damage_as_well),
-        TEST(damage_before_a_later_epoch_is_refused),
-        TEST(damage_of_any_byte_of_a_header_is_refused),
-        TEST(a_lone_epoch_with_a_lost_header_is_refused),
-        TEST(a_missing_segment_is_refused),
-        TEST(records_imitated_in_payloads_prove_nothing),
         TEST(segments_before_the_kept_position_are_used_again),
         TEST(many_dead_segments_are_removed_in_the_end),
         TEST(a_full_disk_is_refused_before_anything_is_appended),
