@@ -1,0 +1,436 @@
+/*
+ * dispatch.c - see dispatch.h.
+ *
+ * Invariants
+ *  1. A command that is refused before it runs makes the MULTI it stands in fail at EXEC.
+ *  2. A writing command runs only when its worst case fits (ps_reserve), so that it does not fail in
+ *     its middle; EXEC reserves for all of its commands before the first, so it is never split.
+ *  3. Without a savepoint a failure after the first change undoes the whole group (DISPATCH_RETRY).
+ */
+#include "server/exec/dispatch.h"
+
+#include "server/config/config.h"
+
+#include <string.h>
+#include <time.h>
+
+int64_t exec_now(const struct exec_env *env)
+{
+    struct timespec ts;
+    int64_t now, floor = atomic_load_explicit(&env->time_floor, memory_order_relaxed);
+    clock_gettime(CLOCK_REALTIME, &ts);
+    now = (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    return now > floor ? now : floor;
+}
+
+void executor_init(struct executor *x, struct exec_env *env)
+{
+    memset(x, 0, sizeof(*x));
+    x->env = env;
+    x->ctx.server = env->server;
+    x->ctx.keyspace = env->keyspace;
+}
+
+/* ---- resolving ------------------------------------------------------------------------------ */
+
+static bool arity_fits(const struct command *row, size_t argc)
+{
+    return row->arity >= 0 ? argc == (size_t)row->arity : argc >= (size_t)-row->arity;
+}
+
+const struct command *dispatch_resolve(size_t argc, const struct ps_slice *argv)
+{
+    const struct command *row = command_lookup(argv[0]);
+    if (row != NULL && row->subcommands != NULL && argc > 1) {
+        row = command_lookup_sub(row, argv[1]);
+    }
+    return row != NULL && row->handler != NULL && arity_fits(row, argc) ? row : NULL;
+}
+
+static const char *full_name(const struct command *row)
+{
+    return row->full_name != NULL ? row->full_name : row->name;
+}
+
+/* ---- answers to what cannot run ------------------------------------------------------------- */
+
+static void refuse(struct executor *x, struct session *session, const char *text)
+{
+    if (session_in_multi(session)) {
+        session->multi_dirty = true;
+    }
+    resp_write_error(x->ctx.out, text);
+}
+
+static void refuse_unknown(struct executor *x, struct session *session, size_t argc,
+                           const struct ps_slice *argv)
+{
+    char text[512];
+    size_t used, args = 0;
+    used = (size_t)snprintf(text, sizeof(text), "unknown command '%.*s', with args beginning with: ",
+                            argv[0].len < 128 ? (int)argv[0].len : 128, (const char *)argv[0].data);
+    for (size_t i = 1; i < argc && args < 128; i++) {
+        size_t room = 128 - args, len = argv[i].len < room ? argv[i].len : room;
+        size_t n = (size_t)snprintf(text + used, sizeof(text) - used, "'%.*s' ", (int)len,
+                                    (const char *)argv[i].data);
+        used += n;
+        args += n;
+    }
+    refuse(x, session, text);
+}
+
+static void refuse_subcommand(struct executor *x, struct session *session,
+                              const struct command *parent, struct ps_slice sub)
+{
+    char text[256], name[32];
+    size_t n = strlen(parent->name);
+    for (size_t i = 0; i <= n && i < sizeof(name) - 1; i++) {
+        name[i] = parent->name[i] >= 'a' && parent->name[i] <= 'z' ? parent->name[i] - 32
+                                                                   : parent->name[i];
+    }
+    name[sizeof(name) - 1] = '\0';
+    snprintf(text, sizeof(text), "unknown subcommand '%.*s'. Try %s HELP.",
+             sub.len < 128 ? (int)sub.len : 128, (const char *)sub.data, name);
+    refuse(x, session, text);
+}
+
+/* Answers a command line that dispatch_resolve has no row for. */
+static void explain(struct executor *x, struct session *session, size_t argc,
+                    const struct ps_slice *argv)
+{
+    const struct command *row = command_lookup(argv[0]);
+    char text[128];
+    if (row == NULL) {
+        refuse_unknown(x, session, argc, argv);
+        return;
+    }
+    if (row->subcommands != NULL && argc > 1) {
+        const struct command *sub = command_lookup_sub(row, argv[1]);
+        if (sub == NULL) {
+            refuse_subcommand(x, session, row, argv[1]);
+            return;
+        }
+        row = sub;
+    }
+    snprintf(text, sizeof(text), "wrong number of arguments for '%s' command", full_name(row));
+    if (strcmp(row->name, "exec") == 0 && session_in_multi(session)) {
+        struct session_queue queue = session_end_multi(session);
+        session_drop_queue(session, &queue);
+        resp_write_errorf(x->ctx.out, "-EXECABORT Transaction discarded because of: %s", text);
+        return;
+    }
+    refuse(x, session, text);
+}
+
+/* ---- where it belongs ----------------------------------------------------------------------- */
+
+static enum dispatch_place place_of(enum command_cost cost)
+{
+    return cost == COST_WRITE ? PLACE_WRITER : cost == COST_POOL ? PLACE_POOL : PLACE_HERE;
+}
+
+static enum dispatch_place place_of_queue(const struct session *session)
+{
+    enum dispatch_place place = PLACE_HERE;
+    size_t output = 0;
+    if (session->multi_dirty) {
+        return PLACE_HERE;
+    }
+    for (const struct session_queued *q = session->queue.head; q != NULL; q = q->next) {
+        enum dispatch_place p = place_of(command_cost_of(q->command, q->argc, q->argv));
+        if (p == PLACE_WRITER) {
+            return PLACE_WRITER;
+        }
+        if (p == PLACE_POOL || ++output > 64) {
+            place = PLACE_POOL;
+        }
+    }
+    return place;
+}
+
+static bool is_exec(const struct command *row)
+{
+    return (row->traits & COMMAND_EXEC_CONTROL) && strcmp(row->name, "exec") == 0;
+}
+
+enum dispatch_place dispatch_place(const struct session *session, const struct command *row,
+                                   size_t argc, const struct ps_slice *argv)
+{
+    if (row == NULL || row->cost == COST_READ || row->cost == COST_STATE) {
+        if (row == NULL || row->cost_of == NULL) {
+            return row != NULL && session_in_multi(session) && is_exec(row)
+                       ? place_of_queue(session)
+                       : PLACE_HERE;
+        }
+    }
+    if (session_in_multi(session) || !session->authenticated) {
+        return PLACE_HERE; /* it is queued, or refused */
+    }
+    return place_of(command_cost_of(row, argc, argv));
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+static void fill_context(struct executor *x, struct session *session, const struct command *row,
+                         size_t argc, const struct ps_slice *argv, const struct ps_lookup *found)
+{
+    struct command_ctx *ctx = &x->ctx;
+    ctx->session = session;
+    ctx->command = row;
+    ctx->argc = argc;
+    ctx->argv = argv;
+    ctx->db = session_db(session);
+    ctx->rc = 0;
+    ctx->changed = false;
+    ctx->found = found;
+}
+
+static void call(struct executor *x, const struct command *row)
+{
+    size_t mark = x->ctx.out->len;
+    row->handler(&x->ctx);
+    x->commands++;
+    if (x->ctx.rc != 0) {
+        resp_out_truncate(x->ctx.out, mark);
+    }
+}
+
+static void answer_rc(struct executor *x, int rc)
+{
+    x->errors++;
+    resp_write_errorf(x->ctx.out, "-%s", command_rc_text(rc));
+}
+
+/* Room for one command's worst case. */
+static int reserve(struct executor *x, const struct command *row, size_t argc,
+                   const struct ps_slice *argv)
+{
+    struct command_need need;
+    if (x->ctx.reserved || (row->traits & COMMAND_RESERVES)) {
+        return 0;
+    }
+    command_need_of(row, argc, argv, &need);
+    return ps_reserve(x->ctx.txn, need.ops, need.bytes);
+}
+
+/* PS_BUSY in a transaction that holds nothing yet cannot be helped by committing. */
+static int settle_busy(const struct executor *x, int rc)
+{
+    return rc == PS_BUSY && !ps_txn_changed(x->ctx.txn) && !x->ctx.changed ? PS_TXNFULL : rc;
+}
+
+/* A command that writes, in the writer. 0 or as dispatch_run. */
+static int run_write(struct executor *x, const struct command *row)
+{
+    struct command_ctx *ctx = &x->ctx;
+    bool guarded = x->careful || (row->traits & COMMAND_FAILS_MIDWAY);
+    int rc = reserve(x, row, ctx->argc, ctx->argv);
+    if (rc == 0 && guarded) {
+        rc = ps_savepoint(ctx->txn);
+    }
+    if (rc != 0) {
+        rc = settle_busy(x, rc);
+        if (rc == PS_BUSY) {
+            return rc;
+        }
+        answer_rc(x, rc);
+        return 0;
+    }
+    call(x, row);
+    rc = ctx->rc;
+    if (guarded) {
+        int end = rc == 0 ? ps_savepoint_release(ctx->txn) : ps_savepoint_rollback(ctx->txn);
+        rc = rc != 0 ? rc : end;
+    } else if (rc != 0 && ctx->changed) {
+        return DISPATCH_RETRY;
+    }
+    if (rc == 0) {
+        return 0;
+    }
+    ctx->changed = false;
+    rc = settle_busy(x, rc);
+    if (rc == PS_BUSY) {
+        return rc;
+    }
+    answer_rc(x, rc);
+    return 0;
+}
+
+static int run_row(struct executor *x, const struct command *row)
+{
+    if (row->cost == COST_WRITE && x->ctx.txn != NULL) {
+        return run_write(x, row);
+    }
+    struct ps_txn *txn = x->ctx.txn;
+    x->ctx.txn = NULL;
+    call(x, row);
+    x->ctx.txn = txn;
+    if (x->ctx.rc != 0) {
+        answer_rc(x, x->ctx.rc);
+    }
+    return 0;
+}
+
+/* ---- EXEC ----------------------------------------------------------------------------------- */
+
+static int reserve_queue(struct executor *x, const struct session_queue *queue, bool *writes)
+{
+    struct command_need need, sum = {0, 0};
+    *writes = false;
+    for (const struct session_queued *q = queue->head; q != NULL; q = q->next) {
+        if (q->command->cost == COST_WRITE) {
+            command_need_of(q->command, q->argc, q->argv, &need);
+            sum.ops += need.ops;
+            sum.bytes += need.bytes;
+            *writes = true;
+        }
+    }
+    return *writes ? settle_busy(x, ps_reserve(x->ctx.txn, sum.ops, sum.bytes)) : 0;
+}
+
+static int run_queue(struct executor *x, struct session *session, const struct session_queue *queue)
+{
+    int rc = 0;
+    x->ctx.in_exec = true;
+    resp_write_array(x->ctx.out, queue->count);
+    for (const struct session_queued *q = queue->head; q != NULL && rc == 0; q = q->next) {
+        fill_context(x, session, q->command, q->argc, q->argv, NULL);
+        rc = run_row(x, q->command);
+    }
+    x->ctx.in_exec = false;
+    return rc;
+}
+
+/* Puts what a failed EXEC of the writer took, so that it can run again. */
+static void take_back(struct executor *x, struct session *session,
+                      const struct session_state *before, size_t mark)
+{
+    session_restore(session, before);
+    resp_out_truncate(x->ctx.out, mark);
+}
+
+static int refuse_exec(struct executor *x, struct session *session, int rc)
+{
+    struct session_queue queue = session_end_multi(session);
+    session_drop_queue(session, &queue);
+    answer_rc(x, rc);
+    return 0;
+}
+
+/* In the writer: all of it in one transaction, or nothing of it. */
+static int run_exec_write(struct executor *x, struct session *session)
+{
+    struct session_state before;
+    struct session_queue queue;
+    size_t mark = x->ctx.out->len;
+    bool writes, guarded;
+    int rc = reserve_queue(x, &session->queue, &writes);
+    if (rc == PS_BUSY) {
+        return rc;
+    }
+    if (rc != 0) {
+        return refuse_exec(x, session, rc);
+    }
+    guarded = x->careful && writes;
+    if (guarded) {
+        rc = ps_savepoint(x->ctx.txn);
+    }
+    if (rc != 0) {
+        return refuse_exec(x, session, rc);
+    }
+    session_save(session, &before);
+    queue = session_end_multi(session);
+    x->ctx.reserved = true;
+    rc = run_queue(x, session, &queue);
+    x->ctx.reserved = false;
+    if (rc == 0) {
+        if (guarded) {
+            ps_savepoint_release(x->ctx.txn);
+        }
+        session_drop_queue(session, &queue);
+        return 0;
+    }
+    take_back(x, session, &before, mark);
+    if (!guarded) {
+        return DISPATCH_RETRY;
+    }
+    ps_savepoint_rollback(x->ctx.txn);
+    x->ctx.changed = false;
+    if (settle_busy(x, rc) == PS_BUSY) {
+        return PS_BUSY;
+    }
+    return refuse_exec(x, session, rc == PS_BUSY ? PS_TXNFULL : rc);
+}
+
+static int run_exec(struct executor *x, struct session *session, const struct command *row)
+{
+    struct session_queue queue;
+    bool dirty = session->multi_dirty;
+    if (!session_in_multi(session)) {
+        call(x, row); /* the handler has the answer for EXEC without MULTI */
+        return 0;
+    }
+    if (!dirty && x->ctx.txn != NULL) {
+        return run_exec_write(x, session);
+    }
+    queue = session_end_multi(session);
+    if (dirty) {
+        resp_write_error(x->ctx.out,
+                         "-EXECABORT Transaction discarded because of previous errors.");
+    } else {
+        run_queue(x, session, &queue);
+    }
+    session_drop_queue(session, &queue);
+    return 0;
+}
+
+static void enqueue(struct executor *x, struct session *session, const struct command *row,
+                    size_t argc, const struct ps_slice *argv)
+{
+    if (row->flags & CMD_NO_MULTI) {
+        refuse(x, session, "Command not allowed inside a transaction");
+        return;
+    }
+    if (session->multi_dirty) {
+        resp_write_simple(x->ctx.out, "QUEUED"); /* it will not run: nothing is kept */
+        return;
+    }
+    if (session->queue.bytes >
+            (size_t)config_number(x->env->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT) ||
+        session_enqueue(session, row, argc, argv) != 0) {
+        session->closing = true;
+        return;
+    }
+    resp_write_simple(x->ctx.out, "QUEUED");
+}
+
+int dispatch_run(struct executor *x, struct session *session, const struct command *row,
+                 size_t argc, const struct ps_slice *argv, const struct ps_lookup *found)
+{
+    if (__builtin_expect(row == NULL, 0)) {
+        explain(x, session, argc, argv);
+        return 0;
+    }
+    if (__builtin_expect(!session->authenticated, 0) && !(row->flags & CMD_NO_AUTH)) {
+        if (is_exec(row) && session_in_multi(session)) {
+            struct session_queue queue = session_end_multi(session);
+            session_drop_queue(session, &queue);
+        }
+        refuse(x, session, "-NOAUTH Authentication required.");
+        return 0;
+    }
+    atomic_store_explicit(&session->last, row, memory_order_relaxed);
+    if (session_in_multi(session) && !(row->traits & COMMAND_EXEC_CONTROL)) {
+        enqueue(x, session, row, argc, argv);
+        return 0;
+    }
+    fill_context(x, session, row, argc, argv, found);
+    if (row->traits & COMMAND_EXEC_CONTROL) {
+        if (is_exec(row)) {
+            return run_exec(x, session, row);
+        }
+        call(x, row);
+        return 0;
+    }
+    return run_row(x, row);
+}

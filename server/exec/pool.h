@@ -1,0 +1,30 @@
+/*
+ * pool.h - threads for reads without a bound, and for what waits (SAVE).
+ *
+ * A job is a unit of one command (or EXEC of reads). It runs on a snapshot of its own, taken when it
+ * begins, and is posted to unit->home when it is done.
+ *
+ * Threads: pool_submit by any; start and stop by one.
+ */
+#ifndef PANDO_SERVER_EXEC_POOL_H
+#define PANDO_SERVER_EXEC_POOL_H
+
+#include "server/exec/env.h"
+#include "server/exec/unit.h"
+
+struct pool;
+
+/* 0 or a negative errno or ps_error. env->pool is set. hook_dir: see test_hook.h; may be NULL. */
+int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir, struct pool **pool);
+/* Ends when all jobs are done. */
+void pool_stop(struct pool *pool);
+
+void pool_submit(struct pool *pool, struct unit *unit);
+
+struct pool_statistics {
+    uint64_t jobs;
+    unsigned threads, running, waiting;
+};
+void pool_statistics(struct pool *pool, struct pool_statistics *s);
+
+#endif

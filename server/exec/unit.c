@@ -1,0 +1,115 @@
+/*
+ * unit.c - see unit.h. One block of memory holds the unit, its commands, and their arguments.
+ */
+#include "server/exec/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t text_bytes(const struct unit_source *commands, size_t n, const struct ps_slice *argv,
+                         size_t *args)
+{
+    size_t bytes = 0;
+    *args = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct ps_slice *words = argv + commands[i].first;
+        *args += commands[i].argc;
+        for (size_t j = 0; j < commands[i].argc; j++) {
+            bytes += words[j].len;
+        }
+    }
+    return bytes;
+}
+
+static void copy_commands(struct unit *unit, const struct unit_source *commands, size_t n,
+                          const struct ps_slice *argv, char *text)
+{
+    uint32_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct ps_slice *words = argv + commands[i].first;
+        unit->commands[i] = (struct unit_command){commands[i].row, used, commands[i].argc};
+        for (size_t j = 0; j < commands[i].argc; j++) {
+            memcpy(text, words[j].data, words[j].len);
+            unit->argv[used++] = (struct ps_slice){text, words[j].len};
+            text += words[j].len;
+        }
+    }
+}
+
+struct unit *unit_new(struct session *session, const struct unit_source *commands, size_t n,
+                      const struct ps_slice *argv, size_t out_limit)
+{
+    size_t args, text = text_bytes(commands, n, argv, &args);
+    size_t bytes = sizeof(struct unit) + n * sizeof(struct unit_command) +
+                   args * sizeof(struct ps_slice) + text;
+    struct unit *unit = malloc(bytes);
+    if (unit == NULL) {
+        return NULL;
+    }
+    memset(unit, 0, sizeof(*unit));
+    unit->session = session;
+    unit->bytes = bytes + session->queue.bytes;
+    unit->count = (uint32_t)n;
+    unit->argv = (struct ps_slice *)(unit + 1);
+    unit->commands = (struct unit_command *)(unit->argv + args);
+    copy_commands(unit, commands, n, argv, (char *)(unit->commands + n));
+    resp_out_init(&unit->out);
+    resp_out_begin(&unit->out, session_resp(session), out_limit);
+    unit_mark(unit);
+    return unit;
+}
+
+void unit_free(struct unit *unit)
+{
+    session_queue_free(unit->spent);
+    resp_out_free(&unit->out);
+    free(unit);
+}
+
+void unit_mark(struct unit *unit)
+{
+    session_queue_free(unit->spent);
+    unit->spent = NULL;
+    unit->mark.done = unit->done;
+    unit->mark.out_len = unit->out.len;
+    unit->mark.version = unit->out.version;
+    session_save(unit->session, &unit->mark.session);
+}
+
+/* The queue at the mark is whole again: it is the last that went to `spent`, if it went there. */
+static void recover_queue(struct unit *unit)
+{
+    struct session_queued *entry = unit->spent, *head = unit->mark.session.queue.head, **end;
+    struct session_queued *tail = unit->mark.session.queue.tail;
+    if (head == NULL || unit->session->queue.head == head) {
+        return;
+    }
+    for (end = &unit->spent; entry != NULL && entry != head; entry = entry->next) {
+        end = &entry->next;
+    }
+    *end = NULL; /* what stays in spent ran in later MULTIs; from head on it goes back */
+    while (entry != NULL && entry->next != NULL && entry != tail) {
+        entry = entry->next;
+    }
+    if (entry != NULL) {
+        session_queue_free(entry->next);
+        entry->next = NULL;
+    }
+}
+
+void unit_rewind(struct unit *unit)
+{
+    recover_queue(unit);
+    session_restore(unit->session, &unit->mark.session);
+    unit->done = unit->mark.done;
+    resp_out_truncate(&unit->out, unit->mark.out_len);
+    unit->out.version = unit->mark.version;
+}
+
+void unit_fail(struct unit *unit, int rc)
+{
+    unit_rewind(unit);
+    for (; unit->done < unit->count; unit->done++) {
+        resp_write_errorf(&unit->out, "-%s", command_rc_text(rc));
+    }
+}

@@ -1,0 +1,66 @@
+/*
+ * unit.h - commands of one connection on their way through the writer or the reader pool.
+ *
+ * Invariants
+ *  1. A unit owns copies of its commands and arguments; the connection's input may be reused.
+ *  2. While a unit exists for a connection, the unit's holder owns the connection's session.
+ *  3. After unit_rewind the unit is as it was at unit_mark: commands after the mark run again, with
+ *     the session they ran with before.
+ *  4. A unit's replies leave only after the newest state that it could have seen is durable at its
+ *     level (writer.c); they are in `out`, complete, when it is posted to `home`.
+ *
+ * Threads: one holder at a time: loop -> writer or pool -> loop.
+ */
+#ifndef PANDO_SERVER_EXEC_UNIT_H
+#define PANDO_SERVER_EXEC_UNIT_H
+
+#include "server/commands/command.h"
+#include "server/commands/session.h"
+#include "server/exec/mailbox.h"
+
+#define UNIT_MAX_COMMANDS 1000u
+#define UNIT_MAX_BYTES (1024u * 1024u)
+
+struct unit_command {
+    const struct command *row; /* as dispatch_resolve said; may be NULL */
+    uint32_t first, argc;      /* in unit->argv */
+};
+
+struct unit {
+    struct mail mail; /* first: a unit is posted by it */
+    struct mailbox *home;
+    struct session *session;
+    void *owner;  /* the connection; nobody but home's receiver looks at it */
+    size_t bytes; /* of memory: what the writer's queue is bounded by */
+    uint32_t count, done;
+    struct unit_command *commands;
+    struct ps_slice *argv;
+    struct resp_out out;
+    uint64_t seq;      /* released when this is published */
+    struct unit *next; /* lists of the writer and the pool */
+    struct session_queued *spent;
+    struct {
+        uint32_t done;
+        size_t out_len;
+        int version;
+        struct session_state session;
+    } mark;
+};
+
+/* A command as the loop has it: its words in `argv` (a vector of all parsed commands). */
+struct unit_source {
+    const struct command *row;
+    uint32_t first, argc;
+};
+
+/* Copies n commands. Replies are limited to out_limit bytes. NULL: no memory. */
+struct unit *unit_new(struct session *session, const struct unit_source *commands, size_t n,
+                      const struct ps_slice *argv, size_t out_limit);
+void unit_free(struct unit *unit);
+
+void unit_mark(struct unit *unit);
+void unit_rewind(struct unit *unit);
+/* Replaces the replies since the mark by one error for each command; all of them are done then. */
+void unit_fail(struct unit *unit, int rc);
+
+#endif

@@ -1,0 +1,574 @@
+/*
+ * writer.c - see writer.h: groups of units, one transaction each.
+ *
+ * Invariants
+ *  1. Units execute in the order in which they arrived; a group is what had arrived when it began, up
+ *     to GROUP_COMMANDS and GROUP_BYTES: groups grow while the device is busy and shrink when it is idle.
+ *  2. A unit is released (posted home) only when the newest state that it could have seen is
+ *     published: its own group's, or, if that changed nothing, the group's before it.
+ *  3. A group that fails leaves nothing of itself: its units answer errors (rc of the commit), or run
+ *     again under savepoints when a command failed after its first change.
+ *  4. `waiting` is ordered by seq. It is taken off under its lock; posting happens outside.
+ *
+ * Threads: the writer; writer_published on whatever thread publishes.
+ * Crash: a group that was not committed is gone; nobody was told about it.
+ */
+#include "server/exec/writer.h"
+
+#include "server/config/config.h"
+#include "server/exec/dispatch.h"
+#include "server/keyspace/keyspace.h"
+#include "server/observe/logger.h"
+#include "server/observe/metrics.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROUP_COMMANDS 4096u
+#define GROUP_BYTES (4u * 1024 * 1024)
+#define QUEUE_BYTES (64u * 1024 * 1024)
+#define MAINTAIN_STEPS 128u
+#define MAX_HINTS 1024u
+
+struct unit_list {
+    struct unit *head, **tail;
+    size_t count;
+};
+
+struct hint {
+    struct mail mail; /* first */
+    unsigned db;
+    size_t len;
+    char key[];
+};
+
+struct writer {
+    struct exec_env *env;
+    struct mailbox box;
+    pthread_t thread;
+    struct executor x;
+    struct metrics_thread *metrics;
+    struct ps_txn *txn;
+    struct unit_list pending; /* arrived, not yet executed */
+    struct unit_list group;   /* executed in this transaction */
+    struct hint *hints;       /* arrived, to be looked at after the group */
+    size_t settled;           /* bytes of units that left the queue since it was told */
+    size_t careful;           /* so many of the next units run under savepoints */
+    uint64_t executed_seq;    /* of the newest group that changed something */
+    int64_t next_round;       /* background work is due, monotonic ms */
+    bool more;                /* the last round left due work */
+    int begin_rc;                 /* why there is no transaction */
+    bool stopping;
+    _Atomic bool stop;
+    _Atomic bool dropped; /* states were dropped: executed_seq may never be published */
+    _Atomic size_t queued_bytes;
+    _Atomic unsigned hints_waiting;
+    _Atomic(struct writer_room *) rooms;
+    struct mail wake;
+    pthread_mutex_t lock; /* waiting */
+    struct unit_list waiting;
+    _Atomic uint64_t units, commands, groups, splits, retries, failures, hints_done;
+};
+
+static void list_init(struct unit_list *list)
+{
+    *list = (struct unit_list){NULL, &list->head, 0};
+}
+
+static void list_push(struct unit_list *list, struct unit *unit)
+{
+    unit->next = NULL;
+    *list->tail = unit;
+    list->tail = &unit->next;
+    list->count++;
+}
+
+static struct unit *list_pop(struct unit_list *list)
+{
+    struct unit *unit = list->head;
+    list->head = unit->next;
+    if (list->head == NULL) {
+        list->tail = &list->head;
+    }
+    list->count--;
+    return unit;
+}
+
+/* Moves all of `from` before the first of `to`. */
+static void list_prepend(struct unit_list *to, struct unit_list *from)
+{
+    if (from->head == NULL) {
+        return;
+    }
+    *from->tail = to->head;
+    if (to->head == NULL) {
+        to->tail = from->tail;
+    }
+    to->head = from->head;
+    to->count += from->count;
+    list_init(from);
+}
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+static int64_t monotonic_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* ---- releasing ------------------------------------------------------------------------------ */
+
+/* Posts units home. They belong to their loops from then on. */
+static void post_home(struct unit *unit)
+{
+    while (unit != NULL) {
+        struct unit *next = unit->next;
+        mailbox_post(unit->home, &unit->mail);
+        unit = next;
+    }
+}
+
+/* Takes off `waiting` what is published up to seq (rc 0), or what came after it and failed. */
+static struct unit *take_waiting(struct writer *w, uint64_t seq, int rc)
+{
+    struct unit_list out;
+    list_init(&out);
+    pthread_mutex_lock(&w->lock);
+    while (w->waiting.head != NULL && (rc < 0 || w->waiting.head->seq <= seq)) {
+        struct unit *unit = list_pop(&w->waiting);
+        if (rc < 0 && unit->seq > seq) {
+            unit_fail(unit, rc);
+        }
+        list_push(&out, unit);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return out.head;
+}
+
+void writer_published(void *arg, uint64_t seq, int rc)
+{
+    struct exec_env *env = arg;
+    if (env->writer == NULL) {
+        return;
+    }
+    if (rc < 0) {
+        atomic_store(&env->writer->dropped, true);
+    }
+    post_home(take_waiting(env->writer, seq, rc < 0 ? PS_UNKNOWN : 0));
+}
+
+static void queue_shrinks(struct writer *w, size_t bytes)
+{
+    size_t left = atomic_fetch_sub(&w->queued_bytes, bytes) - bytes;
+    struct writer_room *room;
+    if (left > QUEUE_BYTES / 2 || atomic_load(&w->rooms) == NULL) {
+        return;
+    }
+    room = atomic_exchange(&w->rooms, NULL);
+    while (room != NULL) {
+        struct writer_room *next = room->next;
+        mailbox_post(room->home, &room->mail);
+        room = next;
+    }
+}
+
+/* ---- a group -------------------------------------------------------------------------------- */
+
+static void group_begin(struct writer *w)
+{
+    w->begin_rc = ps_begin(w->env->store, &w->txn);
+    if (atomic_exchange(&w->dropped, false)) {
+        w->executed_seq = ps_published(w->env->store);
+    }
+    w->x.ctx.now_ms = exec_now(w->env);
+    atomic_store_explicit(&w->env->time_floor, w->x.ctx.now_ms, memory_order_relaxed);
+    if (w->begin_rc != 0) {
+        w->txn = NULL;
+        return;
+    }
+    w->x.ctx.txn = w->txn;
+    w->x.ctx.view = ps_txn_view(w->txn);
+}
+
+/* The group did not happen: its units say why. */
+static void group_fail(struct writer *w, struct unit_list *units, int rc)
+{
+    logger_write(w->env->log, LOG_WARNING, "A group of %zu units was not written: %s", units->count,
+              ps_strerror(rc));
+    count(&w->failures, 1);
+    for (struct unit *u = units->head; u != NULL; u = u->next) {
+        unit_fail(u, rc);
+    }
+    post_home(units->head);
+}
+
+/* Hands the group's units over to `waiting`. */
+static void group_wait(struct writer *w, uint64_t seq)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->group.head != NULL) {
+        struct unit *unit = list_pop(&w->group);
+        unit->seq = seq;
+        w->settled += unit->bytes;
+        list_push(&w->waiting, unit);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* The commit of `seq` failed and nothing of it happened. Units of earlier groups keep waiting. */
+static void group_take_back(struct writer *w, uint64_t seq, struct unit_list *units)
+{
+    struct unit_list others;
+    list_init(&others);
+    list_init(units);
+    pthread_mutex_lock(&w->lock);
+    while (w->waiting.head != NULL) {
+        struct unit *unit = list_pop(&w->waiting);
+        list_push(unit->seq == seq ? units : &others, unit);
+    }
+    list_prepend(&w->waiting, &others);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Ends the transaction; its units wait for the publication. `alone`: nobody else waits for one. */
+static void group_commit(struct writer *w, bool alone)
+{
+    bool changed = ps_txn_changed(w->txn);
+    uint64_t seq = changed ? ps_txn_seq(w->txn) : w->executed_seq;
+    struct unit_list failed;
+    int rc = 0;
+    group_wait(w, seq);
+    if (changed) {
+        count(&w->groups, 1);
+        rc = ps_commit_start(w->txn, PS_NONE, alone, NULL);
+    } else {
+        ps_abort(w->txn);
+    }
+    w->txn = NULL;
+    if (rc == 0) {
+        w->executed_seq = seq;
+        post_home(take_waiting(w, ps_published(w->env->store), 0));
+        if (atomic_load(&w->dropped)) {
+            post_home(take_waiting(w, ps_published(w->env->store), PS_UNKNOWN));
+        }
+    } else if (rc == PS_UNKNOWN) {
+        atomic_store(&w->dropped, true);
+        post_home(take_waiting(w, ps_published(w->env->store), PS_UNKNOWN));
+    } else {
+        group_take_back(w, seq, &failed);
+        group_fail(w, &failed, rc);
+    }
+}
+
+/* The transaction ends without a trace; the units execute again, each write under a savepoint. */
+static void group_retry(struct writer *w, struct unit *current)
+{
+    count(&w->retries, 1);
+    ps_abort(w->txn);
+    w->txn = NULL;
+    list_push(&w->group, current);
+    for (struct unit *u = w->group.head; u != NULL; u = u->next) {
+        unit_rewind(u);
+    }
+    w->careful = w->group.count;
+    list_prepend(&w->pending, &w->group);
+    w->x.ctx.changed = false;
+}
+
+/* Commits what there is and goes on in a new transaction. */
+static int group_split(struct writer *w, struct unit *current)
+{
+    count(&w->splits, 1);
+    group_commit(w, false);
+    group_begin(w);
+    unit_mark(current);
+    return w->begin_rc;
+}
+
+/* Executes a unit's commands. 0, or DISPATCH_RETRY. */
+static int run_commands(struct writer *w, struct unit *unit)
+{
+    struct executor *x = &w->x;
+    x->ctx.out = &unit->out;
+    unit->session->keep = &unit->spent;
+    while (unit->done < unit->count && !unit->session->closing &&
+           !atomic_load_explicit(&unit->session->killed, memory_order_relaxed)) {
+        struct unit_command *c = &unit->commands[unit->done];
+        int rc = dispatch_run(x, unit->session, c->row, c->argc, unit->argv + c->first, NULL);
+        if (rc == PS_BUSY) {
+            rc = group_split(w, unit);
+            if (rc != 0) {
+                unit_fail(unit, rc);
+                return 0;
+            }
+            continue;
+        }
+        if (rc != 0) {
+            return rc;
+        }
+        unit->done++;
+        if (unit->out.status != 0) {
+            unit->session->closing = true;
+        }
+    }
+    return 0;
+}
+
+static int run_unit(struct writer *w, struct unit *unit)
+{
+    int rc = run_commands(w, unit);
+    unit->session->keep = NULL;
+    return rc;
+}
+
+static void run_group(struct writer *w)
+{
+    size_t commands = 0, bytes = 0;
+    group_begin(w);
+    while (w->txn != NULL && w->pending.head != NULL && commands < GROUP_COMMANDS &&
+           bytes < GROUP_BYTES) {
+        struct unit *unit = list_pop(&w->pending);
+        unit_mark(unit);
+        w->x.careful = w->careful > 0;
+        w->careful -= w->careful > 0;
+        if (run_unit(w, unit) != 0) {
+            group_retry(w, unit);
+            return;
+        }
+        commands += unit->count;
+        bytes += unit->bytes;
+        list_push(&w->group, unit);
+    }
+    count(&w->units, w->group.count);
+    count(&w->commands, commands);
+    if (w->txn == NULL) {
+        struct unit *unit;
+        while (w->pending.head != NULL) {
+            unit = list_pop(&w->pending);
+            list_push(&w->group, unit);
+        }
+        for (unit = w->group.head; unit != NULL; unit = unit->next) {
+            w->settled += unit->bytes;
+        }
+        group_fail(w, &w->group, w->begin_rc);
+        list_init(&w->group);
+    } else {
+        group_commit(w, w->group.count == 1 && w->pending.head == NULL &&
+                            w->waiting.head == NULL && mailbox_empty(&w->box));
+    }
+    queue_shrinks(w, w->settled);
+    w->settled = 0;
+    metrics_add(&w->metrics->commands, w->x.commands);
+    w->x.commands = 0;
+}
+
+/* ---- background work ------------------------------------------------------------------------ */
+
+/* One step of background work in its own group; room is made by committing, once. */
+static void maintain(struct writer *w)
+{
+    size_t done = 0;
+    bool more = false;
+    int rc = PS_BUSY;
+    for (int i = 0; i < 2 && rc == PS_BUSY; i++) {
+        group_begin(w);
+        if (w->txn == NULL) {
+            return;
+        }
+        rc = keyspace_maintain(w->env->keyspace, w->txn, w->x.ctx.now_ms, MAINTAIN_STEPS, &done,
+                               &more);
+        if (rc == 0 || rc == PS_BUSY) {
+            group_commit(w, false);
+        } else {
+            ps_abort(w->txn);
+        }
+    }
+    w->more = rc == 0 && more && done > 0;
+}
+
+static void run_hints(struct writer *w)
+{
+    group_begin(w);
+    for (struct hint *h = w->hints, *next; h != NULL; h = next) {
+        next = (struct hint *)h->mail.next;
+        if (w->txn != NULL &&
+            keyspace_expire_key(w->env->keyspace, w->txn, h->db,
+                                (struct ps_slice){h->key, h->len}, w->x.ctx.now_ms) == PS_BUSY) {
+            group_commit(w, false); /* the index finds it later */
+            group_begin(w);
+        }
+        count(&w->hints_done, 1);
+        atomic_fetch_sub_explicit(&w->hints_waiting, 1, memory_order_relaxed);
+        free(h);
+    }
+    w->hints = NULL;
+    if (w->txn != NULL) {
+        group_commit(w, false);
+    }
+}
+
+void writer_hint(struct command_ctx *ctx, unsigned db, struct ps_slice key)
+{
+    struct writer *w = ((struct exec_env *)ctx->hint_arg)->writer;
+    struct hint *hint;
+    if (atomic_load_explicit(&w->hints_waiting, memory_order_relaxed) >= MAX_HINTS) {
+        return;
+    }
+    hint = malloc(sizeof(*hint) + key.len);
+    if (hint == NULL) {
+        return;
+    }
+    hint->mail.kind = MAIL_HINT;
+    hint->db = db;
+    hint->len = key.len;
+    memcpy(hint->key, key.data, key.len);
+    atomic_fetch_add_explicit(&w->hints_waiting, 1, memory_order_relaxed);
+    mailbox_post(&w->box, &hint->mail);
+}
+
+/* ---- the thread ----------------------------------------------------------------------------- */
+
+static void receive(struct writer *w)
+{
+    struct mail *next;
+    for (struct mail *mail = mailbox_take(&w->box); mail != NULL; mail = next) {
+        next = mail->next;
+        if (mail->kind == MAIL_UNIT) {
+            list_push(&w->pending, (struct unit *)mail);
+        } else if (mail->kind == MAIL_HINT) {
+            mail->next = (struct mail *)w->hints;
+            w->hints = (struct hint *)mail;
+        }
+    }
+    w->stopping = atomic_load(&w->stop);
+}
+
+static void sleep_until_work(struct writer *w, int64_t now)
+{
+    struct pollfd fd = {w->box.fd, POLLIN, 0};
+    int64_t wait = w->next_round > now ? w->next_round - now : 0;
+    if (mailbox_sleep(&w->box)) {
+        if (poll(&fd, 1, (int)wait) > 0) {
+            mailbox_clear(&w->box);
+        }
+        mailbox_awake(&w->box);
+    }
+}
+
+static void *writer_main(void *arg)
+{
+    struct writer *w = arg;
+    pthread_setname_np(pthread_self(), "pando-writer");
+    for (;;) {
+        int64_t now;
+        receive(w);
+        if (w->pending.head != NULL) {
+            run_group(w);
+        }
+        if (w->hints != NULL) {
+            run_hints(w);
+        }
+        now = monotonic_ms();
+        if (now >= w->next_round || w->more) {
+            maintain(w);
+            w->next_round = now + 1000 / config_number(w->env->config, CONFIG_HZ);
+        }
+        if (w->pending.head == NULL && mailbox_empty(&w->box)) {
+            if (w->stopping) {
+                return NULL;
+            }
+            if (!w->more) {
+                sleep_until_work(w, now);
+            }
+        }
+    }
+}
+
+int writer_start(struct exec_env *env, struct writer **writer)
+{
+    struct writer *w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
+    int rc;
+    if (w == NULL) {
+        return -ENOMEM;
+    }
+    memset(w, 0, sizeof(*w));
+    w->env = env;
+    w->wake.kind = MAIL_WAKE;
+    list_init(&w->pending);
+    list_init(&w->group);
+    list_init(&w->waiting);
+    pthread_mutex_init(&w->lock, NULL);
+    executor_init(&w->x, env);
+    w->x.ctx.hint_expired = writer_hint;
+    w->x.ctx.hint_arg = env;
+    w->metrics = metrics_thread(env->metrics);
+    w->executed_seq = ps_published(env->store);
+    rc = mailbox_init(&w->box);
+    env->writer = w;
+    if (rc == 0) {
+        rc = -pthread_create(&w->thread, NULL, writer_main, w);
+    }
+    if (rc != 0) {
+        env->writer = NULL;
+        free(w);
+        return rc;
+    }
+    *writer = w;
+    return 0;
+}
+
+void writer_stop(struct writer *w)
+{
+    atomic_store(&w->stop, true);
+    mailbox_post(&w->box, &w->wake);
+    pthread_join(w->thread, NULL);
+    /* Nothing is executed any more; what was is published by now or when the log has written it. */
+    ps_flush(w->env->store, w->executed_seq);
+    w->env->writer = NULL;
+    mailbox_destroy(&w->box);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+void writer_submit(struct writer *w, struct unit *unit)
+{
+    unit->mail.kind = MAIL_UNIT;
+    atomic_fetch_add(&w->queued_bytes, unit->bytes);
+    mailbox_post(&w->box, &unit->mail);
+}
+
+bool writer_full(const struct writer *w)
+{
+    return atomic_load_explicit(&w->queued_bytes, memory_order_relaxed) > QUEUE_BYTES;
+}
+
+void writer_want_room(struct writer *w, struct writer_room *room)
+{
+    room->mail.kind = MAIL_ROOM;
+    room->next = atomic_load(&w->rooms);
+    while (!atomic_compare_exchange_weak(&w->rooms, &room->next, room)) {
+    }
+    if (!writer_full(w)) { /* it may have looked before: have it look again */
+        queue_shrinks(w, 0);
+    }
+}
+
+void writer_statistics(struct writer *w, struct writer_statistics *s)
+{
+    *s = (struct writer_statistics){w->units, w->commands, w->groups, w->splits,
+                                    w->retries, w->failures, w->hints_done,
+                                    w->queued_bytes, 0};
+    pthread_mutex_lock(&w->lock);
+    s->unpublished_units = w->waiting.count;
+    pthread_mutex_unlock(&w->lock);
+}

@@ -1,0 +1,332 @@
+/*
+ * turn.c - the second half of a loop's turn: commands out of input, replies out of commands.
+ *
+ * Invariants
+ *  1. All commands of a turn that are executed here see one snapshot (or, of theirs, none).
+ *  2. A connection's commands run in order: nothing behind a command that went to the writer or the
+ *     pool runs before that came back.
+ *  3. A lookup made ahead is used only for the database and snapshot that it was made for: nothing
+ *     is looked up ahead behind a command that may change the connection's state, or a write.
+ *
+ * Passes: input is parsed for all connections up to the sizes of the loop's vectors, looked up,
+ * executed; and again while something complete is left.
+ */
+#include "server/net/loop.h"
+
+#include "server/config/config.h"
+#include "server/exec/pool.h"
+#include "server/keyspace/keyspace.h"
+#include "server/observe/metrics.h"
+#include "server/security/auth.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEND_BYTES (256u * 1024) /* replies of one connection are sent when they are more */
+#define KEEP_BYTES (64u * 1024)  /* the reply buffer's memory between turns */
+
+/* ---- parsing -------------------------------------------------------------------------------- */
+
+/* The words of the command that was just parsed, in the loop's own vector. */
+static bool copy_words(struct loop *loop, const struct resp_request *request)
+{
+    size_t need = request->first + request->argc;
+    if (need > loop->argv_cap) {
+        size_t cap = need + need / 2 + 1024;
+        struct ps_slice *grown = realloc(loop->argv, cap * sizeof(*grown));
+        if (grown == NULL) {
+            return false;
+        }
+        loop->argv = grown;
+        loop->argv_cap = cap;
+    }
+    for (size_t i = request->first; i < need; i++) {
+        loop->argv[i] = (struct ps_slice){loop->args.v[i].data, loop->args.v[i].len};
+    }
+    return true;
+}
+
+/* Prepares a lookup ahead if the command is of that kind. false: nothing behind it may be. */
+static bool look_ahead(struct loop *loop, const struct conn *conn, const struct unit_source *c,
+                       struct loop_place *place)
+{
+    const struct command *row = c->row;
+    if (row == NULL || row->cost == COST_READ) {
+        if (row != NULL && (row->traits & COMMAND_PREFETCH)) {
+            place->lookup = (int32_t)loop->lookup_n++;
+            keyspace_lookup_prepare(loop->env->keyspace, session_db(&conn->session),
+                                    loop->argv[c->first + (size_t)row->first_key],
+                                    &loop->lookups[place->lookup]);
+        }
+        return true;
+    }
+    return false;
+}
+
+static int parse_one(struct loop *loop, struct conn *conn, struct resp_request *request)
+{
+    size_t used = 0;
+    int rc = resp_parse(&conn->parser, &loop->limits, conn->data + conn->parsed_off,
+                        conn->data_len - conn->parsed_off, &loop->args, request, &used);
+    conn->parsed_off += used;
+    if (rc == RESP_OK && !copy_words(loop, request)) {
+        rc = RESP_ENOMEM;
+    }
+    return rc;
+}
+
+/* Makes commands of a connection's input, up to `max`. */
+static void parse(struct loop *loop, struct conn *conn, size_t max)
+{
+    bool ahead;
+    int rc = RESP_OK;
+    if (!conn->session.authenticated && !auth_required(loop->env->config)) {
+        conn->session.authenticated = true; /* the password was taken away */
+    }
+    ahead = !session_in_multi(&conn->session) && conn->session.authenticated;
+    loop->limits.authenticated = conn->session.authenticated;
+    if (!conn->session.authenticated && max > 1) {
+        max = 1; /* AUTH changes what may come next */
+    }
+    conn->first = loop->command_n;
+    conn->count = 0;
+    conn->bad = 0;
+    conn->parsed_off = conn->data_off;
+    while (conn->count < max && conn->parsed_off < conn->data_len) {
+        struct resp_request request;
+        struct unit_source *c = &loop->commands[loop->command_n];
+        struct loop_place *place = &loop->places[loop->command_n];
+        rc = parse_one(loop, conn, &request);
+        if (rc != RESP_OK) {
+            break;
+        }
+        *c = (struct unit_source){dispatch_resolve(request.argc, loop->argv + request.first),
+                                  (uint32_t)request.first, (uint32_t)request.argc};
+        *place = (struct loop_place){conn->parsed_off, -1};
+        ahead = ahead && look_ahead(loop, conn, c, place);
+        loop->command_n++;
+        conn->count++;
+    }
+    conn->more = rc == RESP_OK && conn->parsed_off < conn->data_len;
+    conn->bad = rc == RESP_OK || rc == RESP_NEED_MORE ? 0 : rc;
+}
+
+/* ---- units ---------------------------------------------------------------------------------- */
+
+/* What a command behind the first does to the unit that is being cut: followed through MULTI. */
+struct cut {
+    bool multi, writes, unbounded;
+};
+
+/* Whether the unit ends before this command. */
+static bool ends_before(struct cut *cut, const struct command *row, const struct unit_source *c,
+                        const struct ps_slice *argv)
+{
+    enum command_cost cost;
+    if (row == NULL) {
+        return false;
+    }
+    if (row->traits & COMMAND_EXEC_CONTROL) {
+        bool end = cut->multi && cut->unbounded && !cut->writes && strcmp(row->name, "exec") == 0;
+        cut->multi = strcmp(row->name, "multi") == 0;
+        cut->writes = cut->unbounded = false;
+        return end;
+    }
+    cost = command_cost_of(row, c->argc, argv + c->first);
+    if (cut->multi) {
+        cut->writes |= cost == COST_WRITE;
+        cut->unbounded |= cost == COST_POOL;
+        return false;
+    }
+    return cost == COST_POOL;
+}
+
+/* How many of the connection's commands from `from` on are one unit. */
+static size_t cut_unit(const struct loop *loop, const struct conn *conn, size_t from)
+{
+    const struct unit_source *commands = loop->commands + conn->first;
+    size_t start = loop->places[conn->first + from].end, n = 1;
+    struct cut cut = {false, false, false};
+    while (from + n < conn->count && n < UNIT_MAX_COMMANDS) {
+        const struct unit_source *c = &commands[from + n];
+        if (loop->places[conn->first + from + n].end - start > UNIT_MAX_BYTES ||
+            ends_before(&cut, c->row, c, loop->argv)) {
+            break;
+        }
+        n++;
+    }
+    return n;
+}
+
+static void stall(struct loop *loop, struct conn *conn)
+{
+    conn->stalled = true;
+    conn_want_read(conn, false);
+    if (!loop->room.waiting) {
+        loop->room.waiting = true;
+        writer_want_room(loop->env->writer, &loop->room);
+    }
+}
+
+/* Sends commands from `from` on away. Returns how many; 0: not now. */
+static size_t submit(struct loop *loop, struct conn *conn, size_t from, enum dispatch_place place)
+{
+    size_t n = place == PLACE_POOL ? 1 : cut_unit(loop, conn, from);
+    struct unit *unit;
+    if (place == PLACE_WRITER && writer_full(loop->env->writer)) {
+        stall(loop, conn);
+        return 0;
+    }
+    unit = unit_new(&conn->session, loop->commands + conn->first + from, n, loop->argv,
+                    conn_room(conn));
+    if (unit == NULL) {
+        conn_kill(conn);
+        return 0;
+    }
+    unit->owner = conn;
+    unit->home = &loop->box;
+    conn->unit = unit;
+    if (place == PLACE_POOL) {
+        pool_submit(loop->env->pool, unit);
+    } else {
+        writer_submit(loop->env->writer, unit);
+    }
+    return n;
+}
+
+/* ---- executing ------------------------------------------------------------------------------ */
+
+static void send_replies(struct loop *loop, struct conn *conn)
+{
+    if (loop->out.status != 0) {
+        conn_kill(conn); /* more than may wait for it, or than there is memory for */
+    } else {
+        conn_send(conn, loop->out.buf, loop->out.len);
+    }
+    resp_out_begin(&loop->out, session_resp(&conn->session), conn_room(conn));
+}
+
+/* Runs one command here. */
+static void run_here(struct loop *loop, struct conn *conn, size_t index)
+{
+    const struct unit_source *c = &loop->commands[index];
+    const struct loop_place *place = &loop->places[index];
+    dispatch_run(&loop->x, &conn->session, c->row, c->argc, loop->argv + c->first,
+                 place->lookup >= 0 ? &loop->lookups[place->lookup] : NULL);
+    if (loop->out.len > SEND_BYTES || loop->out.status != 0) {
+        send_replies(loop, conn);
+    }
+}
+
+/* Runs a connection's commands of this pass, up to the first that goes elsewhere. */
+static size_t run_commands(struct loop *loop, struct conn *conn)
+{
+    size_t i;
+    for (i = 0; i < conn->count && conn->stage == CONN_OPEN && !conn->session.closing; i++) {
+        const struct unit_source *c = &loop->commands[conn->first + i];
+        enum dispatch_place place;
+        if (atomic_load_explicit(&conn->session.killed, memory_order_relaxed)) {
+            conn_kill(conn);
+            break;
+        }
+        place = dispatch_place(&conn->session, c->row, c->argc, loop->argv + c->first);
+        if (place != PLACE_HERE) {
+            send_replies(loop, conn); /* before the unit is away: it may come back any time */
+            return conn->stage == CONN_OPEN ? i + submit(loop, conn, i, place) : i;
+        }
+        run_here(loop, conn, conn->first + i);
+    }
+    return i;
+}
+
+static void answer_bad_input(struct loop *loop, struct conn *conn)
+{
+    if (conn->bad == RESP_EPROTO) {
+        resp_write_protocol_error(&loop->out, &conn->parser);
+    }
+    conn->session.closing = true;
+}
+
+static void execute(struct loop *loop, struct conn *conn)
+{
+    size_t done;
+    resp_out_begin(&loop->out, session_resp(&conn->session), conn_room(conn));
+    done = run_commands(loop, conn);
+    if (conn->unit != NULL || done < conn->count) {
+        /* What follows is parsed again when it is its turn. */
+        conn->data_off = done > 0 ? loop->places[conn->first + done - 1].end : conn->data_off;
+        resp_parser_reset(&conn->parser);
+        conn->more = false;
+    } else {
+        conn->data_off = conn->parsed_off;
+        if (conn->bad != 0) {
+            answer_bad_input(loop, conn);
+        }
+    }
+    if (conn->unit != NULL) {
+        return; /* the session is not ours any more */
+    }
+    send_replies(loop, conn);
+    if (conn->session.closing) {
+        conn_finish(conn);
+    }
+}
+
+/* ---- the turn ------------------------------------------------------------------------------- */
+
+/* One pass over all active connections; those with nothing more to do leave the list. */
+static void pass(struct loop *loop)
+{
+    size_t n = loop->active.n, left = 0, parsed;
+    loop->command_n = 0;
+    loop->lookup_n = 0;
+    resp_args_reset(&loop->args);
+    for (parsed = 0; parsed < n && loop->command_n < LOOP_PASS_COMMANDS; parsed++) {
+        size_t max = LOOP_PASS_COMMANDS - loop->command_n;
+        parse(loop, loop->active.v[parsed], max < UNIT_MAX_COMMANDS ? max : UNIT_MAX_COMMANDS);
+    }
+    if (loop->lookup_n > 1) {
+        ps_get_many(loop->x.ctx.view, loop->lookups, loop->lookup_n);
+    } else if (loop->lookup_n == 1) {
+        struct ps_lookup *one = loop->lookups;
+        one->rc = ps_get(loop->x.ctx.view, one->tree, one->key, &one->value);
+    }
+    for (size_t i = 0; i < parsed; i++) {
+        struct conn *conn = loop->active.v[i];
+        execute(loop, conn);
+        if (conn->stage == CONN_OPEN && conn->unit == NULL && conn->more) {
+            loop->active.v[left++] = conn;
+            continue;
+        }
+        conn->active = false;
+        conn_keep_input(conn);
+        if (conn->eof && conn->unit == NULL && !conn->stalled) {
+            conn_finish(conn);
+        }
+    }
+    memmove(loop->active.v + left, loop->active.v + parsed, (n - parsed) * sizeof(struct conn *));
+    loop->active.n = left + (n - parsed);
+}
+
+void loop_turn(struct loop *loop)
+{
+    uint64_t before = loop->x.commands;
+    if (loop->active.n == 0) {
+        return;
+    }
+    loop->limits.max_bulk =
+        (uint64_t)config_number(loop->env->config, CONFIG_PROTO_MAX_BULK_LEN);
+    loop->limits.max_request =
+        (uint64_t)config_number(loop->env->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT);
+    ps_snapshot_renew(loop->snapshot);
+    loop->x.ctx.view = ps_snapshot_view(loop->snapshot);
+    loop->x.ctx.now_ms = loop->now_ms;
+    while (loop->active.n > 0) {
+        pass(loop);
+    }
+    ps_snapshot_reset(loop->snapshot);
+    resp_out_shrink(&loop->out, KEEP_BYTES);
+    metrics_add(&loop->metrics->turns, 1);
+    metrics_add(&loop->metrics->commands, loop->x.commands - before);
+}

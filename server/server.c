@@ -1,0 +1,539 @@
+/*
+ * server.c - see server.h; and the services that handlers ask for (commands/services.h).
+ *
+ * Order of starting: store, keyspace, writer, pool, loops, listener; stopping is the reverse, so that
+ * nothing is asked of a part that has ended.
+ *
+ * Crash: nothing here is on disk; see storage for what is.
+ */
+#include "server/server.h"
+
+#include "server/commands/services.h"
+#include "server/exec/pool.h"
+#include "server/exec/writer.h"
+#include "server/keyspace/keyspace.h"
+#include "server/net/listener.h"
+#include "server/observe/info.h"
+#include "server/observe/metrics.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+struct server {
+    struct exec_env env;
+    struct ps_recovery recovery;
+    struct clients *clients;
+    struct loop *loops;
+    size_t loop_n;
+    struct listener *listener;
+    int port;
+    char run_id[41];
+    char *config_file, *executable;
+    int64_t started_ms;
+
+    int wake_fd; /* eventfd: a shutdown was asked for */
+    _Atomic bool save_at_end, ending;
+
+    pthread_t saver; /* makes the checkpoints of BGSAVE */
+    bool saver_runs;
+    pthread_mutex_t lock; /* what follows */
+    pthread_cond_t changed;
+    bool save_wanted, saver_stops, last_save_ok;
+    int64_t last_save;        /* Unix seconds */
+    uint64_t checkpoints_seen; /* of ps_stat, when last_save was noted */
+    uint64_t ops_seen;
+};
+
+/* ---- services ------------------------------------------------------------------------------- */
+
+struct config *server_config(struct server *server)
+{
+    return server->env.config;
+}
+
+int server_client_rename(struct server *server, struct session *session, const char *name,
+                         size_t len)
+{
+    return clients_rename(server->clients, session, name, len);
+}
+
+char *server_client_list(struct server *server, const struct client_filter *filter, size_t *len)
+{
+    return clients_list(server->clients, filter, len);
+}
+
+size_t server_client_kill(struct server *server, struct session *self,
+                          const struct client_filter *filter)
+{
+    return clients_kill(server->clients, self, filter);
+}
+
+/* Remembers when a checkpoint was made, whoever made it. */
+static void note_checkpoints(struct server *server)
+{
+    struct ps_stat stat;
+    ps_stats(server->env.store, &stat);
+    pthread_mutex_lock(&server->lock);
+    if (stat.checkpoints != server->checkpoints_seen) {
+        server->checkpoints_seen = stat.checkpoints;
+        server->ops_seen = stat.ops;
+        server->last_save = exec_now(&server->env) / 1000;
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+int server_checkpoint(struct server *server)
+{
+    int rc = ps_checkpoint(server->env.store);
+    if (rc == 0) {
+        note_checkpoints(server);
+        pthread_mutex_lock(&server->lock);
+        server->last_save = exec_now(&server->env) / 1000;
+        pthread_mutex_unlock(&server->lock);
+    } else {
+        logger_write(server->env.log, LOG_WARNING, "The checkpoint failed: %s", ps_strerror(rc));
+    }
+    return rc;
+}
+
+static void *saver_main(void *arg)
+{
+    struct server *server = arg;
+    pthread_setname_np(pthread_self(), "pando-save");
+    pthread_mutex_lock(&server->lock);
+    while (!server->saver_stops) {
+        if (!server->save_wanted) {
+            pthread_cond_wait(&server->changed, &server->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&server->lock);
+        int rc = server_checkpoint(server);
+        pthread_mutex_lock(&server->lock);
+        server->save_wanted = false;
+        server->last_save_ok = rc == 0;
+    }
+    pthread_mutex_unlock(&server->lock);
+    return NULL;
+}
+
+bool server_checkpoint_start(struct server *server)
+{
+    bool start;
+    pthread_mutex_lock(&server->lock);
+    start = !server->save_wanted;
+    server->save_wanted = true;
+    pthread_cond_signal(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    return start;
+}
+
+int64_t server_last_checkpoint(struct server *server)
+{
+    int64_t when;
+    note_checkpoints(server);
+    pthread_mutex_lock(&server->lock);
+    when = server->last_save;
+    pthread_mutex_unlock(&server->lock);
+    return when;
+}
+
+static void wake_main(struct server *server)
+{
+    uint64_t one = 1;
+    ssize_t n = write(server->wake_fd, &one, sizeof(one));
+    (void)n; /* full means readable */
+}
+
+void server_shutdown(struct server *server, bool checkpoint, bool now)
+{
+    (void)now; /* there are no replicas to wait for */
+    atomic_store(&server->save_at_end, checkpoint);
+    atomic_store(&server->ending, true);
+    wake_main(server);
+}
+
+static void collect_execution(struct server *server, struct info_input *in)
+{
+    struct clients_statistics c;
+    struct writer_statistics w;
+    struct pool_statistics p;
+    clients_statistics(server->clients, &c);
+    in->clients = (struct info_clients){
+        c.count, (uint64_t)config_number(server->env.config, CONFIG_MAXCLIENTS), c.max_input,
+        c.max_output, c.buffered};
+    writer_statistics(server->env.writer, &w);
+    pool_statistics(server->env.pool, &p);
+    in->writer = (struct info_writer){w.units, w.commands, w.groups, w.splits, w.retries,
+                                      w.failures, w.hints, w.queued_bytes, w.unpublished_units,
+                                      p.jobs, p.threads, p.running, p.waiting};
+    metrics_sum(server->env.metrics, &in->metrics);
+    metrics_rates(server->env.metrics, &in->rates);
+}
+
+static void collect_data(struct server *server, struct command_ctx *ctx, struct info_input *in)
+{
+    unsigned databases = (unsigned)config_number(server->env.config, CONFIG_DATABASES);
+    keyspace_counters(server->env.keyspace, &in->counters);
+    ps_stats(server->env.store, &in->store);
+    in->databases = databases < INFO_MAX_DATABASES ? databases : INFO_MAX_DATABASES;
+    for (unsigned db = 0; db < in->databases; db++) {
+        keyspace_stat_db(server->env.keyspace, ctx->view, db, ctx->now_ms, &in->keyspace[db]);
+    }
+    in->last_save = server_last_checkpoint(server);
+    pthread_mutex_lock(&server->lock);
+    in->saving = server->save_wanted;
+    in->last_save_ok = server->last_save_ok;
+    in->saved_ops = server->ops_seen;
+    pthread_mutex_unlock(&server->lock);
+}
+
+char *server_info(struct command_ctx *ctx, const struct ps_slice *sections, size_t n, size_t *len)
+{
+    struct server *server = ctx->server;
+    struct config *config = server->env.config;
+    struct info_input *in = aligned_alloc(64, (sizeof(*in) + 63) / 64 * 64);
+    char *durability = config_show(config, CONFIG_DURABILITY), *text = NULL;
+    if (in != NULL && durability != NULL) {
+        memset((void *)in, 0, sizeof(*in));
+        in->now_ms = ctx->now_ms;
+        in->started_ms = server->started_ms;
+        in->run_id = server->run_id;
+        in->config_file = server->config_file;
+        in->executable = server->executable;
+        in->port = server->port;
+        in->io_threads = (int)server->loop_n;
+        in->hz = config_number(config, CONFIG_HZ);
+        in->dirty_memory = config_number(config, CONFIG_DIRTY_MEMORY);
+        in->durability = durability;
+        in->recovery = server->recovery;
+        collect_execution(server, in);
+        collect_data(server, ctx, in);
+        text = info_text(in, sections, n, len);
+    }
+    free(durability);
+    free(in);
+    return text;
+}
+
+void server_reset_statistics(struct server *server)
+{
+    metrics_reset(server->env.metrics);
+    keyspace_counters_reset(server->env.keyspace);
+}
+
+/* ---- starting ------------------------------------------------------------------------------- */
+
+static void on_store_message(void *arg, int level, const char *text)
+{
+    logger_write(arg, level > 0 ? LOG_WARNING : LOG_NOTICE, "%s", text);
+}
+
+static int on_setting(void *arg, enum config_id id, const char **reason)
+{
+    struct server *server = arg;
+    int rc = 0;
+    if (id == CONFIG_LOGLEVEL) {
+        logger_set_level(server->env.log,
+                         (enum log_level)config_number(server->env.config, CONFIG_LOGLEVEL));
+    } else if (id == CONFIG_DURABILITY || id == CONFIG_APPENDFSYNC) {
+        rc = ps_set_durability(server->env.store, (enum ps_durability)config_number(
+                                                      server->env.config, CONFIG_DURABILITY));
+    } else if (id == CONFIG_MAX_RECOVERY_TIME) {
+        ps_set_max_recovery(server->env.store, (uint32_t)config_number(server->env.config,
+                                                                       CONFIG_MAX_RECOVERY_TIME));
+    }
+    if (rc != 0) {
+        *reason = ps_strerror(rc);
+    }
+    return rc;
+}
+
+static void on_config_warning(void *arg, const char *text)
+{
+    logger_write(arg, LOG_WARNING, "%s", text);
+}
+
+static void make_run_id(char id[41])
+{
+    unsigned char bytes[20] = {0};
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
+        bytes[0] = (unsigned char)getpid();
+    }
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+    }
+}
+
+/* Raises the limit of descriptors to what maxclients needs, or lowers maxclients to what there is. */
+static void settle_descriptors(struct server *server)
+{
+    const rlim_t own = 64 + (rlim_t)server->loop_n * 4;
+    rlim_t clients = (rlim_t)config_number(server->env.config, CONFIG_MAXCLIENTS);
+    struct rlimit limit;
+    char reason[160], value[32];
+    struct config_change change = {CONFIG_MAXCLIENTS, value};
+    size_t bad;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= clients + own) {
+        return;
+    }
+    limit.rlim_cur = clients + own;
+    if (limit.rlim_max < limit.rlim_cur) {
+        limit.rlim_max = limit.rlim_cur;
+    }
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    snprintf(value, sizeof(value), "%llu",
+             (unsigned long long)(limit.rlim_cur > own ? limit.rlim_cur - own : 1));
+    config_set(server->env.config, &change, 1, &bad, reason);
+    logger_write(server->env.log, LOG_WARNING,
+                 "maxclients is %s: the process may open only %llu files", value,
+                 (unsigned long long)limit.rlim_cur);
+}
+
+static int open_store(struct server *server)
+{
+    struct config *config = server->env.config;
+    struct ps_recovery *r = &server->recovery;
+    struct ps_fault fault = {0};
+    char *dir = config_text(config, CONFIG_DIR);
+    struct ps_options options = {
+        .page_size = (uint32_t)config_number(config, CONFIG_PAGE_SIZE),
+        .dirty_memory = (uint64_t)config_number(config, CONFIG_DIRTY_MEMORY),
+        .durability = (enum ps_durability)config_number(config, CONFIG_DURABILITY),
+        .max_recovery_ms = (uint32_t)config_number(config, CONFIG_MAX_RECOVERY_TIME),
+        .on_publish = writer_published,
+        .arg = &server->env,
+        .on_message = on_store_message,
+    };
+    int rc = dir == NULL ? PS_NOMEM : ps_open(dir, &options, &server->env.store, r, &fault);
+    if (rc != 0) {
+        logger_write(server->env.log, LOG_WARNING, "Opening the store in '%s' failed: %s%s%s%s%s",
+                     dir != NULL ? dir : "", ps_strerror(rc), fault.what[0] ? ": " : "", fault.what,
+                     fault.file[0] ? ", " : "", fault.file);
+    } else if (r->created) {
+        logger_write(server->env.log, LOG_NOTICE, "Made a new store in '%s'", dir);
+    } else {
+        logger_write(server->env.log, LOG_NOTICE,
+                     "Recovered the store in '%s' in %llu.%03llu ms: checkpoint %llu, %llu commits "
+                     "(%llu operations) from log positions %llu to %llu, %llu bytes of torn tail "
+                     "cut",
+                     dir, (unsigned long long)r->microseconds / 1000,
+                     (unsigned long long)r->microseconds % 1000,
+                     (unsigned long long)r->checkpoint_seq, (unsigned long long)r->replayed_commits,
+                     (unsigned long long)r->replayed_ops, (unsigned long long)r->log_from,
+                     (unsigned long long)r->log_to, (unsigned long long)r->torn_bytes);
+    }
+    free(dir);
+    return rc;
+}
+
+static int start_execution(struct server *server)
+{
+    struct config *config = server->env.config;
+    char *hooks = config_text(config, CONFIG_TEST_HOOK_DIR);
+    int rc = keyspace_open(server->env.store,
+                           (unsigned)config_number(config, CONFIG_DATABASES),
+                           &server->env.keyspace);
+    if (rc != 0) {
+        logger_write(server->env.log, LOG_WARNING, "Opening the databases failed: %s",
+                     ps_strerror(rc));
+    } else {
+        rc = writer_start(&server->env, &server->env.writer);
+    }
+    if (rc == 0) {
+        rc = pool_start(&server->env, (unsigned)config_number(config, CONFIG_READER_THREADS), hooks,
+                        &server->env.pool);
+    }
+    free(hooks);
+    return rc;
+}
+
+static int start_loops(struct server *server)
+{
+    struct config *config = server->env.config;
+    size_t wanted = (size_t)config_number(config, CONFIG_IO_THREADS);
+    char reason[256] = "";
+    char *addresses = config_text(config, CONFIG_BIND);
+    int rc = 0;
+    server->loops = aligned_alloc(64, wanted * sizeof(struct loop));
+    while (rc == 0 && server->loops != NULL && server->loop_n < wanted) {
+        rc = loop_init(&server->loops[server->loop_n], &server->env, server->clients);
+        server->loop_n += rc == 0;
+    }
+    if (rc != 0 || server->loops == NULL || addresses == NULL) {
+        logger_write(server->env.log, LOG_WARNING, "Starting the I/O threads failed");
+        free(addresses);
+        return -1;
+    }
+    settle_descriptors(server);
+    server->loops[0].sampler = true;
+    rc = listener_open(server->loops, server->loop_n, addresses,
+                       (int)config_number(config, CONFIG_PORT),
+                       (int)config_number(config, CONFIG_TCP_BACKLOG), &server->listener, reason,
+                       sizeof(reason));
+    free(addresses);
+    if (rc != 0) {
+        logger_write(server->env.log, LOG_WARNING, "Listening failed: %s", reason);
+        return rc;
+    }
+    server->port = listener_port(server->listener);
+    for (size_t i = 0; i < server->loop_n; i++) {
+        if (loop_start(&server->loops[i]) != 0) {
+            abort();
+        }
+    }
+    return 0;
+}
+
+static void free_server(struct server *server)
+{
+    clients_free(server->clients);
+    metrics_free(server->env.metrics);
+    config_free(server->env.config);
+    logger_close(server->env.log);
+    pthread_mutex_destroy(&server->lock);
+    pthread_cond_destroy(&server->changed);
+    close(server->wake_fd);
+    free(server->loops);
+    free(server->config_file);
+    free(server->executable);
+    free(server);
+}
+
+/* Undoes a start that failed half-way; config and log stay the caller's. */
+static void undo_start(struct server *server)
+{
+    for (size_t i = 0; i < server->loop_n; i++) {
+        loop_destroy(&server->loops[i]);
+    }
+    if (server->env.pool != NULL) {
+        pool_stop(server->env.pool);
+    }
+    if (server->env.writer != NULL) {
+        writer_stop(server->env.writer);
+    }
+    if (server->env.keyspace != NULL) {
+        keyspace_close(server->env.keyspace);
+    }
+    if (server->env.store != NULL) {
+        ps_close(server->env.store, false);
+    }
+    server->env.config = NULL;
+    server->env.log = NULL;
+    free_server(server);
+}
+
+static struct server *new_server(struct config *config, struct logger *log, const char *config_file,
+                                 const char *executable)
+{
+    struct server *server = calloc(1, sizeof(*server));
+    if (server == NULL) {
+        return NULL;
+    }
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_cond_init(&server->changed, NULL);
+    server->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->env.server = server;
+    server->env.config = config;
+    server->env.log = log;
+    server->env.metrics = metrics_new();
+    server->clients = clients_new();
+    server->config_file = strdup(config_file);
+    server->executable = strdup(executable);
+    server->started_ms = exec_now(&server->env);
+    server->last_save = server->started_ms / 1000;
+    server->last_save_ok = true;
+    make_run_id(server->run_id);
+    return server;
+}
+
+int server_start(struct config *config, struct logger *log, const char *config_file,
+                 const char *executable, struct server **out)
+{
+    struct server *server = new_server(config, log, config_file, executable);
+    if (server == NULL) {
+        return -1;
+    }
+    config_on_warning(config, on_config_warning, log);
+    config_freeze(config, NULL, NULL);
+    if (open_store(server) != 0 || start_execution(server) != 0 || start_loops(server) != 0) {
+        undo_start(server);
+        return -1;
+    }
+    config_freeze(config, on_setting, server);
+    server->saver_runs = pthread_create(&server->saver, NULL, saver_main, server) == 0;
+    logger_write(log, LOG_NOTICE, "Ready to accept connections on port %d", server->port);
+    *out = server;
+    return 0;
+}
+
+/* ---- waiting and stopping ------------------------------------------------------------------- */
+
+void server_wait(struct server *server, int signal_fd)
+{
+    struct pollfd fds[2] = {{server->wake_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
+    struct signalfd_siginfo info;
+    while (!atomic_load(&server->ending)) {
+        int n = poll(fds, 2, 1000);
+        note_checkpoints(server);
+        if (n > 0 && (fds[1].revents & POLLIN) &&
+            read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
+            logger_write(server->env.log, LOG_WARNING, "Received %s scheduling shutdown...",
+                         info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
+            atomic_store(&server->save_at_end, true);
+            atomic_store(&server->ending, true);
+        }
+    }
+}
+
+static void stop_saver(struct server *server)
+{
+    if (!server->saver_runs) {
+        return;
+    }
+    pthread_mutex_lock(&server->lock);
+    server->saver_stops = true;
+    pthread_cond_signal(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    pthread_join(server->saver, NULL);
+}
+
+int server_stop(struct server *server)
+{
+    bool save = atomic_load(&server->save_at_end);
+    struct logger *log = server->env.log;
+    int rc;
+    logger_write(log, LOG_WARNING, "User requested shutdown...");
+    listener_stop(server->listener);
+    for (size_t i = 0; i < server->loop_n; i++) {
+        loop_stop(&server->loops[i]);
+    }
+    for (size_t i = 0; i < server->loop_n; i++) {
+        loop_join(&server->loops[i]);
+    }
+    listener_free(server->listener);
+    pool_stop(server->env.pool);
+    writer_stop(server->env.writer);
+    stop_saver(server);
+    keyspace_close(server->env.keyspace);
+    if (save) {
+        logger_write(log, LOG_NOTICE, "Making the last checkpoint before exiting.");
+    }
+    rc = ps_close(server->env.store, save);
+    logger_write(log, LOG_WARNING, rc == 0 ? "Pando is now ready to exit, bye bye..."
+                                           : "Closing the store failed: %s",
+                 ps_strerror(rc));
+    free_server(server);
+    return rc == 0 ? 0 : -1;
+}
