@@ -6,9 +6,9 @@
  *   - a valid record of the epoch whose durable mark is at or above the first missing commit.
  *     Records validate by themselves (they name the crc before them), so all that follows is
  *     searched for one, at every multiple of 8, whether or not a chain leads there (L3);
- *   - a record at the beginning of a segment without a valid header, if it belongs to that header,
- *     or continues the last commit (a new epoch). Headers of epochs are synced before their
- *     records (L4), and old records never stand behind a header that is not zeros (S3).
+ *   - a record at the beginning of a segment without a valid header, if it is not one of this
+ *     epoch. It was written there under the segment's number (S3), so an epoch began there, and
+ *     headers of epochs are on the device before their records (L4).
  * Old records of this epoch in recycled segments have sequences at or below the kept position's, so
  * they cannot have such a mark.
  *
@@ -41,7 +41,7 @@ static int take_sums(struct search *s)
     size_t count = (size_t)(s->log->segment_size / 8);
     uint32_t crc = 0;
 
-    if (s->sums == NULL && (s->sums = malloc(count * sizeof(*s->sums))) == NULL)
+    if (s->sums == NULL && (s->sums = calloc(count, sizeof(*s->sums))) == NULL)
         return log_fail(s->fault, PS_NOMEM, s->log->dir, 0, "out of memory");
     for (size_t i = 0; i < count; i++) {
         s->sums[i] = crc;
@@ -121,30 +121,17 @@ static int search_records(struct search *s, uint64_t offset, uint64_t *torn_end)
 /* A segment without a valid header: is there a record that proves that it had one? */
 static int search_header(struct search *s, const struct log_segment *segment)
 {
-    const struct log_header *header = &segment->header;
-    bool damaged = segment->kind == LOG_HEADER_DAMAGED, continues, proof;
     struct log_record record;
-    int rc;
 
     if (!log_record_decode(s->bytes, s->log->segment_size, LOG_HEADER_BYTES, &record) ||
         record.type != LOG_COMMIT || record.seq <= s->at->from_seq)
         return 0;
     if (s->at->epoch != 0) {
-        rc = validates(s, LOG_HEADER_BYTES, &record, s->at->epoch);
+        int rc = validates(s, LOG_HEADER_BYTES, &record, s->at->epoch);
         if (rc != 0)
             return rc < 0 ? rc : 0; /* of this epoch: search_records() has judged it */
     }
-    continues = record.prev_crc == s->at->commit_crc && record.seq == s->at->seq + 1 &&
-                (record.flags & LOG_FIRST);
-    proof = continues || (damaged && record.prev_crc == header->crc);
-    if (!proof && damaged) {
-        rc = validates(s, LOG_HEADER_BYTES, &record, header->epoch);
-        if (rc < 0)
-            return rc;
-        proof = rc != 0;
-    }
-    return proof ? refuse(s, segment->number * s->log->segment_size, "segment header", record.seq)
-                 : 0;
+    return refuse(s, segment->number * s->log->segment_size, "segment header", record.seq);
 }
 
 int log_judge_break(struct log *log, const struct log_break *at, uint64_t *torn_end,

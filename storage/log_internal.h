@@ -10,9 +10,9 @@
  *
  *  S1 READY segments follow the current one without a gap: current + 1, current + 2, ...
  *  S2 A number is used once: a new epoch begins in a segment above every number ever written to.
- *  S3 Before a file gets a new number its header is zeros, on the device. So a header that is
- *     neither valid nor zeros was written (whole or in part) under the number of its file, and the
- *     old records behind a zeroed header are linked to by nothing.
+ *  S3 Before a file gets a new number its header and the header of the record behind it are zeros,
+ *     on the device. So what stands there later was written under the number of the file; and the
+ *     old records further on are linked to by nothing.
  *
  * Locks: `making` (outer) serialises whoever makes, renames or removes segment files; `mutex`
  * (inner, held for moments, never while the disk is waited for) guards the table of segments, the
@@ -125,11 +125,10 @@ void log_segments_close_old(struct log *log);
 struct log_break {
     uint64_t position; /* of what is not a valid record */
     uint64_t epoch;
-    uint64_t from_seq;   /* what reading began with */
-    uint64_t seq;        /* of the last complete commit */
-    uint32_t commit_crc; /* of the record that completed it */
-    uint32_t crc;        /* of the last valid record */
-    const char *kind;    /* what is wrong at the position */
+    uint64_t from_seq; /* what reading began with */
+    uint64_t seq;      /* of the last complete commit */
+    uint32_t crc;      /* of the last valid record */
+    const char *kind;  /* what is wrong at the position */
 };
 
 /* Decides whether what broke is damage (PS_CORRUPT) or a torn tail (0), looking at all that follows

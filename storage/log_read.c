@@ -155,6 +155,7 @@ static int find_way(struct reader *r, const struct log_pos *from)
     rc = top != NULL ? walk_back(r, top, from) : add_span(r, &only);
     if (rc != 0)
         return rc;
+    log_assert(r->span_count > 0 && r->spans != NULL);
     reverse_spans(r);
     if (r->spans[0].end < from->position)
         return damaged(r, from->position, "the log was ended before the checkpoint's log position");
@@ -287,6 +288,7 @@ static int check_order(struct reader *r, const struct log_record *record)
 /* The next commit record: *offset is where it is in r->bytes. */
 static int next_record(struct reader *r, struct log_record *record, uint64_t *offset)
 {
+    log_assert(r->spans != NULL && r->at < r->span_count);
     for (;;) {
         const struct span *span = &r->spans[r->at];
         int rc;
@@ -393,7 +395,6 @@ int log_scan(struct log *log, const struct log_pos *from, struct log_pos *end, u
                            .epoch = r.spans[r.at].epoch,
                            .from_seq = from->seq,
                            .seq = r.seq,
-                           .commit_crc = end->crc,
                            .kind = r.broken};
     rc = log_judge_break(log, &at, &reach, fault);
     if (rc == 0 && reach > end->position)

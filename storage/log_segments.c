@@ -2,7 +2,7 @@
  * log_segments.c - the files of the log: listing, making, recycling and removing them.
  *
  * Making segment N, from a dead file or a new one, in this order; a crash after any step leaves:
- *   1. the header of the dead file K is zeroed and synced, or "log-new" is filled with zeros,
+ *   1. the start of the dead file K is zeroed and synced, or "log-new" is filled with zeros,
  * synced
  *      -> K is still a dead file below the kept position; log-new is overwritten by the next
  * making;
@@ -292,9 +292,9 @@ static uint64_t take_dead(struct log *log, uint64_t number, bool *whole)
 }
 
 /* Step 1 for a dead file. */
-static int wipe_header(struct log *log, const char *path, int *fd, struct ps_fault *fault)
+static int wipe_start(struct log *log, const char *path, int *fd, struct ps_fault *fault)
 {
-    static const uint8_t zeros[LOG_HEADER_BYTES];
+    static const uint8_t zeros[LOG_HEADER_BYTES + LOG_RECORD_BYTES];
     const struct ps_vfs *vfs = log->vfs;
     int rc;
 
@@ -399,7 +399,7 @@ int log_segment_make(struct log *log, uint64_t number, struct ps_fault *fault)
     recycled = dead != 0;
     if (recycled) {
         log_segment_path(log, dead, path);
-        rc = wipe_header(log, path, &fd, fault);
+        rc = wipe_start(log, path, &fd, fault);
     } else {
         (void)snprintf(path, sizeof(path), "%s/log-new", log->dir);
         rc = fill_new(log, path, &fd, fault);

@@ -103,6 +103,33 @@ static void what_an_epoch_holds_beyond_its_end_is_dead(void **state)
     expect_refused(f, &dropped, dropped.position);
 }
 
+/* The dead commit and the checkpoint follow the same commit, and the dead one is the first thing in
+ * its file: nothing but the file's new number tells that it is not the checkpoint's next. */
+static void a_dead_commit_in_a_recycled_segment_is_not_taken_for_a_lost_one(void **state)
+{
+    struct fixture *f = *state;
+    struct log_pos kept, end;
+    struct log_stats stats;
+    uint64_t torn;
+
+    make_log(f, 10, 1);
+    start(f, &f->ends[10]);
+    append(f, LEN, 10);
+    flush(f);
+    start(f, &f->ends[10]);
+    assert_int_equal(open_log(f), 0);
+    assert_int_equal(scan(f, &beginning, &kept, &torn), 0);
+    assert_int_equal(kept.seq, 10);
+    log_recycle(f->log, &kept);
+    start(f, &kept);
+    assert_int_equal(log_reserve(f->log, 1, 3 * SEGMENT, &f->fault), 0);
+    log_get_stats(f->log, &stats);
+    assert_true(stats.segments_recycled >= 2); /* the dead commit's among them */
+    assert_int_equal(open_log(f), 0);
+    assert_int_equal(scan(f, &kept, &end, &torn), 0);
+    assert_int_equal(end.seq, 10);
+}
+
 static void sequences_that_do_not_rise_by_one_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -372,6 +399,7 @@ int main(void)
         TEST(an_empty_log_ends_where_it_begins),
         TEST(epochs_follow_one_another),
         TEST(what_an_epoch_holds_beyond_its_end_is_dead),
+        TEST(a_dead_commit_in_a_recycled_segment_is_not_taken_for_a_lost_one),
         TEST(sequences_that_do_not_rise_by_one_are_refused),
         TEST(the_checksum_of_a_record_depends_on_its_epoch),
         TEST(segments_before_the_kept_position_are_used_again),

@@ -169,11 +169,12 @@ static bool sync_out(struct world *w)
 
 static void checkpoint(struct world *w)
 {
-    uint64_t seq = w->durable - pick(w, 4);
+    uint64_t back = pick(w, 4);
+    struct log_pos pos = position_of(w, w->durable > back ? w->durable - back : 0);
 
-    if (w->durable < 4 || seq <= w->meta.seq)
+    if (pos.position < w->meta.position)
         return;
-    w->meta = position_of(w, seq > w->base.seq ? seq : w->base.seq);
+    w->meta = pos;
     log_recycle(w->log, &w->meta);
 }
 

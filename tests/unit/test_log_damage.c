@@ -128,7 +128,7 @@ static void a_large_record_proves_damage_as_well(void **state)
 {
     struct fixture *f = *state;
 
-    make_log(f, 3, 1);
+    make_log(f, 3, 4); /* without marks */
     append(f, 3000, 3);
     flush(f);
     bytes_at(f->disk, record_of(f, 2))[45] ^= 1;
@@ -193,7 +193,27 @@ static void a_lone_epoch_with_a_lost_header_is_refused(void **state)
         expect_refused(f, &beginning, header);
         bytes_at(f->disk, header)[i] ^= 0x40;
     }
-    memset(bytes_at(f->disk, header), 0, 512 - 448);
+    memset(bytes_at(f->disk, header), 0, LOG_HEADER_BYTES);
+    expect_refused(f, &beginning, header);
+}
+
+/* Beyond its end the epoch before goes on with dead commits, which must not be read instead. */
+static void a_lost_header_does_not_bring_dead_commits_back(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t header;
+
+    make_log(f, 20, 21);
+    start(f, &f->ends[10]);
+    append(f, LEN + 8, 10);
+    flush(f);
+    header = f->ends[11].position / SEGMENT * SEGMENT;
+    for (size_t i = 0; i < LOG_HEADER_BYTES; i++) {
+        bytes_at(f->disk, header)[i] ^= 0x40;
+        expect_refused(f, &beginning, header);
+        bytes_at(f->disk, header)[i] ^= 0x40;
+    }
+    memset(bytes_at(f->disk, header), 0, LOG_HEADER_BYTES);
     expect_refused(f, &beginning, header);
 }
 
@@ -250,6 +270,7 @@ int main(void)
         TEST(damage_before_a_later_epoch_is_refused),
         TEST(damage_of_any_byte_of_a_header_is_refused),
         TEST(a_lone_epoch_with_a_lost_header_is_refused),
+        TEST(a_lost_header_does_not_bring_dead_commits_back),
         TEST(a_missing_segment_is_refused),
         TEST(records_imitated_in_payloads_prove_nothing),
     };
