@@ -263,7 +263,7 @@ struct ps_stat {
     uint64_t groups_unpublished;       /* executed, not yet published */
     uint64_t checkpoints, checkpoint_pages, checkpoint_bytes, last_checkpoint_us;
     uint64_t snapshots;                /* holding a state now */
-    uint64_t oldest_snapshot_seq;      /* 0: none */
+    uint64_t oldest_snapshot_stamp;    /* 0: none; stamps rise with every commit */
     /* hard-to-reach paths, counted so that tests can see that they were taken */
     uint64_t relinks, relink_sweeps, relink_idle, slot_waits, slots_reused_between_snapshots;
     uint64_t deaths_passed, pages_waiting, pages_verified;
@@ -275,8 +275,8 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat);
 
 /* Checks the whole structure of the newest checkpoint in the file, page by page: every page
  * reachable exactly once or free; order, counts, births, checksums, fences, overflow, space map.
- * `report` (may be NULL) gets one line for each finding. 0, or PS_CORRUPT. On an open store it runs
- * on a pinned snapshot, and compares the live state's counts as well. */
+ * `report` (may be NULL) gets one line for each finding. 0, or PS_CORRUPT. On an open store a
+ * checkpoint is made first, and the next one waits until the check is over. */
 int ps_check(struct ps_store *store, void (*report)(void *arg, const char *line), void *arg);
 
 #endif

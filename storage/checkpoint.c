@@ -1,0 +1,428 @@
+/*
+ * checkpoint.c - making a published state T the one that the file holds.
+ *
+ *  K1 (a) T is published and pinned until its pages are adopted; its log is durable first.
+ *  K2 (b) Pages of T go to places that neither meta nor any pinned state uses.
+ *  K3 (c) The space map says what T needs: what was allocated for it, minus what died up to T.
+ *  K4 (d) All of that is synced before a meta names it; the first meta is synced before the second
+ *     is written; the pages of the state before are reused only after both.
+ *  K5 (e) A slot whose page was written learns its file page; if it died meanwhile, the death is
+ *     passed on to the page. Children are adopted before their parents.
+ *  K6 ENOSPC abandons the checkpoint and gives its pages back; any other failure of writing, and
+ *     any failure of syncing, poisons the store.
+ *
+ * Threads: checkpoint_mu serialises checkpoints; the token is taken for (a) and (e) only. A crash
+ * before the first meta is synced leaves the checkpoint before.
+ */
+#include "storage/checkpoint.h"
+
+#include <time.h>
+
+#define RETRY_AFTER_MS 1000 /* after a checkpoint that failed */
+#define REPLAY_OPS_PER_MS 1000u
+
+static int64_t now_us(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}
+
+static int poison(struct ps_store *store, int rc)
+{
+    pthread_mutex_lock(&store->mu);
+    store->poisoned = PS_POISONED;
+    pthread_cond_broadcast(&store->cond);
+    pthread_mutex_unlock(&store->mu);
+    return rc;
+}
+
+/* ---- (a) ------------------------------------------------------------------------------------ */
+
+/* Chooses T and takes the deaths that its space map has to record. False: nothing to do. */
+static bool choose(struct checkpoint *c)
+{
+    struct ps_store *store = c->store;
+    adopt(store, SIZE_MAX);
+    harvest(store);
+    ps_snapshot_renew(&store->checkpoint_snap);
+    c->state = store->checkpoint_snap.view.state;
+    uint64_t stamp = stamp_of(c->state);
+    if (store->file_state != NULL && store->file_state->seq == c->state->seq &&
+        roots_in_file(c->state)) {
+        return false;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < store->unmapped.n; i++) {
+        struct death d = store->unmapped.at[i];
+        if (d.death <= stamp) {
+            PS_ASSERT(vec_push(&c->deaths, d));
+        } else {
+            store->unmapped.at[kept++] = d;
+        }
+    }
+    store->unmapped.n = kept;
+    return true;
+}
+
+/* ---- (c) ------------------------------------------------------------------------------------ */
+
+static void mark_all(struct checkpoint *c, bool done)
+{
+    struct space *space = &c->store->space;
+    for (size_t i = 0; i < c->taken.n; i++) {
+        space_mark_live(space, c->taken.at[i].first, c->taken.at[i].pages, done);
+    }
+    for (size_t i = 0; i < c->deaths.n; i++) {
+        space_mark_live(space, c->deaths.at[i].ref, c->deaths.at[i].pages, !done);
+    }
+    const struct run_ref *old = &c->store->meta.catalogue;
+    if (old->ref != 0) {
+        space_mark_live(space, old->ref, run_pages(old->len, c->store->page_shift), !done);
+    }
+}
+
+static void give_back(struct checkpoint *c)
+{
+    struct ps_store *store = c->store;
+    for (size_t i = 0; i < c->taken.n; i++) {
+        space_free(&store->space, c->taken.at[i].first, c->taken.at[i].pages);
+    }
+    for (size_t i = 0; i < c->deaths.n; i++) {
+        PS_ASSERT(vec_push(&store->unmapped, c->deaths.at[i]));
+    }
+}
+
+/* ---- (d) ------------------------------------------------------------------------------------ */
+
+static int sync_file(struct ps_store *store)
+{
+    int err = store->vfs->fdatasync(store->vfs->ctx, store->fd);
+    return err == 0 ? 0
+                    : store_fault(store, PS_POISONED, err, store->file_path, 0,
+                                  "syncing the data file");
+}
+
+/* From the moment a meta is durable its state is the file's: what snapshots are pinned to. */
+int meta_write_both(struct ps_store *store, const struct meta *meta, struct state *file_state)
+{
+    uint8_t buf[META_BYTES];
+    meta_encode(meta, buf);
+    for (unsigned k = 0; k < 2; k++) {
+        int err = store->vfs->pwrite(store->vfs->ctx, store->fd, buf, sizeof buf, k * META_STRIDE);
+        if (err != 0) {
+            return store_fault(store, PS_POISONED, err, store->file_path, k * META_STRIDE,
+                               "writing a meta");
+        }
+        int rc = sync_file(store);
+        if (rc != 0) {
+            return rc;
+        }
+        pthread_mutex_lock(&store->mu);
+        store->meta_stamps[k] = meta->stamp;
+        if (k == 0 && file_state != NULL) {
+            if (store->file_state != NULL) {
+                state_retire(store, store->file_state);
+            }
+            store->file_state = file_state;
+        }
+        pthread_mutex_unlock(&store->mu);
+    }
+    return 0;
+}
+
+static int complete(struct checkpoint *c, const struct space_root *root)
+{
+    struct ps_store *store = c->store;
+    struct meta meta = store->meta;
+    meta.page_size = store->page_size;
+    meta.stamp = stamp_of(c->state);
+    meta.seq = c->state->seq;
+    meta.pos = c->state->pos;
+    meta.catalogue = c->catalogue;
+    meta.space = *root;
+    meta.file_pages = space_pages(&store->space);
+    meta.written_us = (uint64_t)now_us(CLOCK_REALTIME);
+    int rc = sync_file(store);
+    rc = rc == 0 ? meta_write_both(store, &meta, c->file_state) : rc;
+    if (store->file_state == c->file_state) {
+        c->file_state = NULL;
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    store->meta = meta;
+    if (atomic_load(&store->durable_seq) < meta.seq) {
+        atomic_store(&store->durable_seq, meta.seq);
+    }
+    return 0;
+}
+
+/* ---- (e) ------------------------------------------------------------------------------------ */
+
+/* A page of the file died with its slot, before the slot knew it: with the group that killed it. */
+static void pass_death_on(struct ps_store *store, const struct slot_side *side)
+{
+    struct death d = {side->file, side->birth, side->death, side->pages};
+    store->stat.deaths_passed++;
+    pthread_mutex_lock(&store->mu);
+    struct group *g = store->groups;
+    while (g != NULL && g->stamp < d.death) {
+        g = g->next;
+    }
+    if (g != NULL) {
+        PS_ASSERT(vec_push(&g->deaths, d));
+    }
+    pthread_mutex_unlock(&store->mu);
+    if (g == NULL) {
+        dead_page_later(store, &d);
+    }
+}
+
+void adopt(struct ps_store *store, size_t most)
+{
+    if (store->adopting.n == 0) {
+        return;
+    }
+    for (; most > 0 && store->adopted < store->adopting.n; most--) {
+        const struct checkpoint_page *cp = &store->adopting.at[store->adopted++];
+        struct slot_side *side = arena_side(&store->arena, cp->slot);
+        PS_ASSERT(side->birth != 0 && side->file == 0);
+        side->file = cp->file;
+        if (side->death != 0) {
+            pass_death_on(store, side);
+        } else {
+            store->relink_pending++;
+        }
+    }
+    if (store->adopted == store->adopting.n) {
+        store->adopting.n = store->adopted = 0;
+        store->sweep.active = true;
+        store->sweep.tree = 0;
+        store->sweep.key.n = 0;
+    }
+}
+
+/* Hands the list over and sees it taken, a step at a time. */
+static void hand_over_pages(struct checkpoint *c, const space_extents *freed,
+                            const struct run_ref *old_catalogue, bool with_token)
+{
+    struct ps_store *store = c->store;
+    uint64_t stamp = stamp_of(c->state);
+    bool first = true;
+    bool more = true;
+    while (more) {
+        if (!with_token) {
+            token_take(store);
+        }
+        if (first) {
+            first = false;
+            PS_ASSERT(store->adopting.n == 0);
+            PS_ASSERT(vec_reserve(&store->adopting, c->pages.n));
+            if (c->pages.n > 0) {
+                memcpy(store->adopting.at, c->pages.at, c->pages.n * sizeof *c->pages.at);
+            }
+            store->adopting.n = c->pages.n;
+            store->adopted = 0;
+            for (size_t i = 0; i < freed->n; i++) {
+                struct death d = {freed->at[i].first, freed->at[i].birth, stamp, 1};
+                PS_ASSERT(vec_push(&store->dead_pages, d));
+            }
+            if (old_catalogue->ref != 0) {
+                struct death d = {old_catalogue->ref, old_catalogue->birth, stamp,
+                                  run_pages(old_catalogue->len, store->page_shift)};
+                PS_ASSERT(vec_push(&store->dead_pages, d));
+            }
+        }
+        adopt(store, 4096);
+        more = store->adopting.n > 0;
+        if (!more) {
+            ps_snapshot_reset(&store->checkpoint_snap);
+            (void)relink_idle(store);
+        }
+        if (!with_token) {
+            token_give(store);
+        }
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static int abandon(struct checkpoint *c, int rc, bool with_token)
+{
+    struct ps_store *store = c->store;
+    if (!with_token) {
+        token_take(store);
+    }
+    give_back(c);
+    ps_snapshot_reset(&store->checkpoint_snap);
+    if (!with_token) {
+        token_give(store);
+    }
+    return rc == PS_NOSPACE || rc == PS_NOMEM ? rc : poison(store, rc);
+}
+
+static int run(struct checkpoint *c, bool with_token)
+{
+    struct ps_store *store = c->store;
+    int64_t began = now_us(CLOCK_MONOTONIC);
+    uint64_t ops = atomic_load(&store->ops_since_checkpoint);
+    struct run_ref old_catalogue = store->meta.catalogue;
+    space_extents freed = {0};
+    struct space_root root;
+    int rc = 0;
+    if (ps_get_durability(store) != PS_NONE && store->log_thread_runs) {
+        rc = ps_flush(store, c->state->seq);
+    }
+    rc = rc == 0 ? checkpoint_write_pages(c) : rc;
+    if (rc != 0) {
+        return abandon(c, rc, with_token);
+    }
+    mark_all(c, true);
+    rc = space_write(&store->space, stamp_of(c->state), &root, &freed);
+    if (rc != 0) {
+        space_unwrite(&store->space);
+        mark_all(c, false);
+        vec_free(&freed);
+        return abandon(c, rc, with_token);
+    }
+    rc = complete(c, &root);
+    if (rc != 0) {
+        vec_free(&freed);
+        return poison(store, rc);
+    }
+    space_written(&store->space);
+    atomic_fetch_sub(&store->ops_since_checkpoint, ops);
+    uint64_t written = c->written_pages;
+    hand_over_pages(c, &freed, &old_catalogue, with_token);
+    log_recycle(store->log, &store->meta.pos);
+    vec_free(&freed);
+    pthread_mutex_lock(&store->mu);
+    store->stat.checkpoints++;
+    store->stat.checkpoint_pages += written;
+    store->stat.checkpoint_bytes += written << store->page_shift;
+    store->stat.last_checkpoint_us = (uint64_t)(now_us(CLOCK_MONOTONIC) - began);
+    pthread_mutex_unlock(&store->mu);
+    return 0;
+}
+
+int checkpoint_run(struct ps_store *store, bool with_token)
+{
+    pthread_mutex_lock(&store->checkpoint_mu);
+    if (!with_token) {
+        token_take(store);
+    }
+    struct checkpoint c = {.store = store};
+    pthread_mutex_lock(&store->mu);
+    int rc = store->poisoned;
+    c.paced = store->checkpoint_thread_runs && !store->hurry;
+    pthread_mutex_unlock(&store->mu);
+    bool work = rc == 0 && choose(&c);
+    if (!work) {
+        ps_snapshot_reset(&store->checkpoint_snap);
+        if (rc == 0) {
+            rc = relink_idle(store);
+        }
+    }
+    if (!with_token) {
+        token_give(store);
+    }
+    if (work) {
+        rc = run(&c, with_token);
+    }
+    checkpoint_free(&c);
+    pthread_mutex_unlock(&store->checkpoint_mu);
+    return rc;
+}
+
+/* ---- asking, and the thread ------------------------------------------------------------------ */
+
+int checkpoint_ask(struct ps_store *store, bool wait)
+{
+    pthread_mutex_lock(&store->mu);
+    if (!store->checkpoint_thread_runs) {
+        pthread_mutex_unlock(&store->mu);
+        return wait ? checkpoint_run(store, false) : 0;
+    }
+    uint64_t ticket = ++store->checkpoint_asked;
+    store->hurry = store->hurry || wait;
+    pthread_cond_signal(&store->checkpoint_cond);
+    while (wait && store->checkpoint_done < ticket) {
+        pthread_cond_wait(&store->cond, &store->mu);
+    }
+    int rc = wait ? store->checkpoint_rc : 0;
+    pthread_mutex_unlock(&store->mu);
+    return rc;
+}
+
+int ps_checkpoint(struct ps_store *store)
+{
+    return checkpoint_ask(store, true);
+}
+
+/* With the token: is it time? */
+bool checkpoint_due(struct ps_store *store)
+{
+    uint64_t most = (uint64_t)atomic_load(&store->max_recovery_ms) * REPLAY_OPS_PER_MS / 2;
+    return store->arena.used * 2 > store->arena.capacity ||
+           (ps_get_durability(store) != PS_NONE &&
+            atomic_load_explicit(&store->ops_since_checkpoint, memory_order_relaxed) > most);
+}
+
+void checkpoint_if_due(struct ps_store *store)
+{
+    pthread_mutex_lock(&store->mu);
+    bool idle = store->checkpoint_thread_runs &&
+                store->checkpoint_asked == store->checkpoint_done &&
+                now_us(CLOCK_MONOTONIC) / 1000 >= store->checkpoint_not_before;
+    pthread_mutex_unlock(&store->mu);
+    if (idle) {
+        (void)checkpoint_ask(store, false);
+    }
+}
+
+static void *checkpoint_main(void *arg)
+{
+    struct ps_store *store = arg;
+    pthread_mutex_lock(&store->mu);
+    for (;;) {
+        while (!store->checkpoint_stop && store->checkpoint_asked == store->checkpoint_done) {
+            pthread_cond_wait(&store->checkpoint_cond, &store->mu);
+        }
+        if (store->checkpoint_asked == store->checkpoint_done) {
+            break;
+        }
+        uint64_t ticket = store->checkpoint_asked;
+        pthread_mutex_unlock(&store->mu);
+        int rc = checkpoint_run(store, false);
+        pthread_mutex_lock(&store->mu);
+        store->checkpoint_done = ticket;
+        store->checkpoint_rc = rc;
+        store->hurry = store->hurry && store->checkpoint_asked > ticket;
+        store->checkpoint_not_before =
+            rc == 0 ? 0 : now_us(CLOCK_MONOTONIC) / 1000 + RETRY_AFTER_MS;
+        pthread_cond_broadcast(&store->cond);
+    }
+    pthread_mutex_unlock(&store->mu);
+    return NULL;
+}
+
+int checkpoint_thread_start(struct ps_store *store)
+{
+    store->checkpoint_thread_runs =
+        pthread_create(&store->checkpoint_thread, NULL, checkpoint_main, store) == 0;
+    return store->checkpoint_thread_runs ? 0 : PS_NOMEM;
+}
+
+void checkpoint_thread_stop(struct ps_store *store)
+{
+    if (!store->checkpoint_thread_runs) {
+        return;
+    }
+    pthread_mutex_lock(&store->mu);
+    store->checkpoint_stop = true;
+    pthread_cond_signal(&store->checkpoint_cond);
+    pthread_mutex_unlock(&store->mu);
+    pthread_join(store->checkpoint_thread, NULL);
+    store->checkpoint_thread_runs = false;
+}

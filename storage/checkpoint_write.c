@@ -1,0 +1,299 @@
+/*
+ * checkpoint_write.c - step (b): pages of T that live in the arena get their places in the file.
+ *
+ * The walk follows references into the arena only, children before parents and in key order, so
+ * that places are handed out in key order. A page is copied, its references are replaced by file
+ * pages, and consecutive pages are written with one pwrite. Pages with an image from an earlier
+ * checkpoint are not visited: everything below them has one, too.
+ */
+#include "storage/checkpoint.h"
+#include "storage/node.h"
+
+#include <time.h>
+
+#define BUFFER_PAGES 64u           /* pages written at a time, at most */
+#define PACE_BYTES (UINT64_C(1) << 20)
+#define PACE_PAUSE_NS 4000000L
+
+static int failed(struct checkpoint *c, int err, uint64_t offset)
+{
+    int rc = errno_code(err);
+    return store_fault(c->store, rc, err, c->store->file_path, offset, "writing a checkpoint");
+}
+
+/* Lets others have the device and, unless someone waits for slots, pauses. */
+static int pace(struct checkpoint *c)
+{
+    struct ps_store *store = c->store;
+    if (!c->paced || c->unsynced_bytes < PACE_BYTES) {
+        return 0;
+    }
+    int err = store->vfs->sync_file_range(store->vfs->ctx, store->fd, c->unsynced_from,
+                                          c->unsynced_bytes);
+    if (err != 0) {
+        return failed(c, err, c->unsynced_from);
+    }
+    c->unsynced_bytes = 0;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += PACE_PAUSE_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&store->mu);
+    int timed_out = 0;
+    while (!store->hurry && timed_out == 0) {
+        timed_out = pthread_cond_timedwait(&store->checkpoint_cond, &store->mu, &until);
+    }
+    pthread_mutex_unlock(&store->mu);
+    return 0;
+}
+
+static int flush(struct checkpoint *c)
+{
+    struct ps_store *store = c->store;
+    if (c->buffer_pages == 0) {
+        return 0;
+    }
+    uint64_t offset = c->buffer_first << store->page_shift;
+    size_t bytes = (size_t)c->buffer_pages << store->page_shift;
+    int err = store->vfs->pwrite(store->vfs->ctx, store->fd, c->buffer, bytes, offset);
+    if (err != 0) {
+        return failed(c, err, offset);
+    }
+    if (c->unsynced_bytes == 0 || offset != c->unsynced_from + c->unsynced_bytes) {
+        c->unsynced_from = c->unsynced_bytes == 0 ? offset : c->unsynced_from;
+    }
+    c->unsynced_bytes += bytes;
+    c->written_pages += c->buffer_pages;
+    c->buffer_pages = 0;
+    return pace(c);
+}
+
+/* Consecutive places for `pages` pages. */
+static int take_places(struct checkpoint *c, uint32_t pages, page_ref *first)
+{
+    struct ps_store *store = c->store;
+    if (c->left < pages) {
+        if (c->left > 0) {
+            space_free(&store->space, c->next, c->left);
+            c->left = 0;
+        }
+        uint32_t want = pages < BUFFER_PAGES ? BUFFER_PAGES : pages;
+        int rc = space_alloc(&store->space, pages, want, &c->next, &c->left);
+        atomic_store(&store->file_pages, space_pages(&store->space));
+        if (rc != 0) {
+            return store_fault(store, rc, 0, store->file_path, 0, "no room for a checkpoint");
+        }
+    }
+    struct space_extent e = {c->next, stamp_of(c->state), pages};
+    if (!vec_push(&c->taken, e)) {
+        return PS_NOMEM;
+    }
+    *first = c->next;
+    c->next += pages;
+    c->left -= pages;
+    page_unverify(store, *first);
+    return 0;
+}
+
+/* Room in the buffer for the image of [first, first + pages). */
+static int buffer_room(struct checkpoint *c, page_ref first, uint32_t pages, uint8_t **at)
+{
+    if (c->buffer_pages > 0 &&
+        (first != c->buffer_first + c->buffer_pages || c->buffer_pages + pages > BUFFER_PAGES)) {
+        int rc = flush(c);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    if (c->buffer_pages == 0) {
+        c->buffer_first = first;
+    }
+    *at = c->buffer + ((size_t)c->buffer_pages << c->store->page_shift);
+    c->buffer_pages += pages;
+    return 0;
+}
+
+static int note(struct checkpoint *c, page_ref slot, page_ref file)
+{
+    struct checkpoint_page cp = {slot, file};
+    return vec_push(&c->pages, cp) ? 0 : PS_NOMEM;
+}
+
+/* The file page of an overflow run, which is written if it has none. */
+static int write_run(struct checkpoint *c, const struct run_ref *run, page_ref *file)
+{
+    struct ps_store *store = c->store;
+    *file = 0;
+    if (!ref_in_arena(run->ref)) {
+        return 0;
+    }
+    *file = arena_side(&store->arena, run->ref)->file;
+    if (*file != 0) {
+        return 0;
+    }
+    uint32_t pages = run_pages(run->len, store->page_shift);
+    uint8_t *at;
+    int rc = take_places(c, pages, file);
+    rc = rc == 0 ? buffer_room(c, *file, pages, &at) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    size_t used = PAGE_HEADER + (size_t)run->len;
+    memcpy(at, page_at(store, run->ref), used);
+    memset(at + used, 0, ((size_t)pages << store->page_shift) - used);
+    struct page *p = (struct page *)(void *)at;
+    p->number = *file;
+    p->crc = page_crc(p, used);
+    return note(c, run->ref, *file);
+}
+
+/* Replaces references to runs in the arena in a copied node. */
+static int translate_runs(struct checkpoint *c, struct page *image)
+{
+    for (unsigned i = 0; i < image->count; i++) {
+        struct run_ref key, value;
+        node_runs(image, i, &key, &value);
+        page_ref key_file, value_file;
+        int rc = write_run(c, &key, &key_file);
+        rc = rc == 0 ? write_run(c, &value, &value_file) : rc;
+        if (rc != 0) {
+            return rc;
+        }
+        node_set_runs(image, i, key_file, value_file);
+    }
+    return 0;
+}
+
+/* Writes a node and all below it that is in the arena; the entry gets its file page. */
+static int write_node(struct checkpoint *c, struct child *child, unsigned level)
+{
+    struct ps_store *store = c->store;
+    if (!ref_in_arena(child->ref)) {
+        return 0;
+    }
+    page_ref slot = child->ref;
+    page_ref file = arena_side(&store->arena, slot)->file;
+    if (file != 0) {
+        child->ref = file;
+        return 0;
+    }
+    if (c->images[level] == NULL) {
+        c->images[level] = malloc(store->page_size);
+        if (c->images[level] == NULL) {
+            return PS_NOMEM;
+        }
+    }
+    struct page *image = (struct page *)(void *)c->images[level];
+    memcpy(image, page_at(store, slot), store->page_size);
+    int rc = 0;
+    for (unsigned i = 0; rc == 0 && level > 0 && i < image->count; i++) {
+        struct child below;
+        node_child(image, i, &below);
+        rc = write_node(c, &below, level - 1);
+        node_set_child(image, i, &below);
+    }
+    if (rc == 0 && (image->flags & PAGE_HAS_OVERFLOW)) {
+        rc = translate_runs(c, image);
+    }
+    uint8_t *at;
+    rc = rc == 0 ? take_places(c, 1, &file) : rc;
+    rc = rc == 0 ? buffer_room(c, file, 1, &at) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    image->number = file;
+    image->crc = page_crc(image, store->page_size);
+    memcpy(at, image, store->page_size);
+    child->ref = file;
+    return note(c, slot, file);
+}
+
+/* The catalogue: u32 trees; for each u32 number, u8 name length, name, u8 level, u64 root,
+ * u64 birth, u64 entries (with the overflow bit). */
+static int write_catalogue(struct checkpoint *c)
+{
+    struct ps_store *store = c->store;
+    const struct state *state = c->file_state;
+    size_t bytes = PAGE_HEADER + 4;
+    uint32_t trees = 0;
+    for (uint32_t i = 0; i < state->ntrees; i++) {
+        if (state->trees[i].name != NULL) {
+            bytes += 4 + 1 + state->trees[i].name->len + 1 + 24;
+            trees++;
+        }
+    }
+    uint32_t pages = run_pages(bytes - PAGE_HEADER, store->page_shift);
+    page_ref first;
+    int rc = flush(c);
+    rc = rc == 0 ? take_places(c, pages, &first) : rc;
+    uint8_t *run = rc == 0 ? calloc(pages, store->page_size) : NULL;
+    if (run == NULL) {
+        return rc != 0 ? rc : PS_NOMEM;
+    }
+    uint8_t *at = run + PAGE_HEADER;
+    memcpy(at, &trees, 4);
+    at += 4;
+    for (uint32_t i = 0; i < state->ntrees; i++) {
+        const struct tree_root *t = &state->trees[i];
+        if (t->name != NULL) {
+            memcpy(at, &i, 4);
+            at[4] = t->name->len;
+            memcpy(at + 5, t->name->bytes, t->name->len);
+            at += 5 + t->name->len;
+            *at++ = t->level;
+            memcpy(at, &t->root, 24);
+            at += 24;
+        }
+    }
+    struct page *p = (struct page *)(void *)run;
+    p->kind = PAGE_CATALOGUE;
+    p->number = first;
+    p->birth = stamp_of(c->state);
+    p->run_len = bytes - PAGE_HEADER;
+    p->crc = page_crc(p, bytes);
+    c->catalogue = (struct run_ref){first, p->birth, p->run_len};
+    int err = store->vfs->pwrite(store->vfs->ctx, store->fd, run,
+                                 (size_t)pages << store->page_shift, first << store->page_shift);
+    free(run);
+    return err == 0 ? 0 : failed(c, err, first << store->page_shift);
+}
+
+int checkpoint_write_pages(struct checkpoint *c)
+{
+    struct ps_store *store = c->store;
+    c->buffer = malloc((size_t)BUFFER_PAGES << store->page_shift);
+    c->file_state = state_new(store);
+    if (c->buffer == NULL || c->file_state == NULL) {
+        return PS_NOMEM;
+    }
+    int rc = state_copy(c->file_state, c->state);
+    atomic_store(&c->file_state->stamp, stamp_of(c->state));
+    for (uint32_t i = 0; rc == 0 && i < c->file_state->ntrees; i++) {
+        struct tree_root *t = &c->file_state->trees[i];
+        rc = write_node(c, &t->root, t->level);
+    }
+    rc = rc == 0 ? flush(c) : rc;
+    rc = rc == 0 ? write_catalogue(c) : rc;
+    if (c->left > 0) {
+        space_free(&store->space, c->next, c->left);
+        c->left = 0;
+    }
+    return rc;
+}
+
+void checkpoint_free(struct checkpoint *c)
+{
+    if (c->file_state != NULL) {
+        pthread_mutex_lock(&c->store->mu);
+        state_retire(c->store, c->file_state);
+        pthread_mutex_unlock(&c->store->mu);
+    }
+    for (unsigned i = 0; i < TREE_MAX_LEVELS; i++) {
+        free(c->images[i]);
+    }
+    free(c->buffer);
+    vec_free(&c->pages);
+    vec_free(&c->taken);
+    vec_free(&c->deaths);
+}

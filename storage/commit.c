@@ -1,0 +1,474 @@
+/*
+ * commit.c - from an executed group to a published one: log records, durability, the log thread.
+ *
+ * The writer hands a group over and goes on; the log thread writes all groups that wait with one
+ * write, makes them durable with one sync if any of them asks for it, and publishes them in order
+ * (I5). When nothing is in flight the committing thread does this itself: at `everysec` always (a
+ * write costs less than a wake-up), at `always` when the caller says that it is alone.
+ *
+ *  C1 Groups are written, and published, in the order of their sequences.
+ *  C2 After a failed write every unpublished group is dropped. A new log epoch that ends the old
+ *     one at the published sequence is durable before anybody hears of it; otherwise the store is
+ *     poisoned. What the groups did in memory is undone by the next holder of the token.
+ *  C3 A failed sync poisons the store: no more writes, no second try.
+ *
+ * Threads: committing is the token holder's. A crash leaves a prefix of the groups.
+ */
+#include <time.h>
+
+#include "storage/store.h"
+
+#define SYNC_EVERY_MS 1000
+#define SWEEP_PATHS 4u            /* branches relinked along with a commit */
+#define ALLOWANCE_BYTES (4 << 20) /* log reserved at a time */
+#define ALLOWANCE_COMMITS 4096
+
+enum ps_durability ps_get_durability(const struct ps_store *store)
+{
+    return (enum ps_durability)atomic_load_explicit(&store->durability, memory_order_relaxed);
+}
+
+uint64_t ps_durable(const struct ps_store *store)
+{
+    return atomic_load(&store->durable_seq);
+}
+
+/* The writer counts down what it may still append, so that it rarely needs the log's lock. */
+int log_room(struct ps_store *store, uint64_t bytes)
+{
+    struct ps_txn *txn = &store->txn;
+    txn->reserved_log += bytes;
+    if (store->log_allowance >= (int64_t)txn->reserved_log && store->log_allowance_commits > 0) {
+        return 0;
+    }
+    struct ps_fault fault = {0};
+    uint64_t waiting = 0; /* handed over and not appended yet */
+    pthread_mutex_lock(&store->log_mu);
+    pthread_mutex_lock(&store->mu);
+    for (struct group *g = store->groups; g != NULL; g = g->next) {
+        waiting += g->status == GROUP_QUEUED ? g->ops.n + 64 : 0;
+    }
+    pthread_mutex_unlock(&store->mu);
+    int rc = log_reserve(store->log, 2 * ALLOWANCE_COMMITS,
+                         waiting + txn->reserved_log + ALLOWANCE_BYTES, &fault);
+    pthread_mutex_unlock(&store->log_mu);
+    if (rc != 0) {
+        return store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s", fault.what);
+    }
+    store->log_allowance = (int64_t)txn->reserved_log + ALLOWANCE_BYTES;
+    store->log_allowance_commits = ALLOWANCE_COMMITS;
+    return 0;
+}
+
+/* ---- writing groups -------------------------------------------------------------------------- */
+
+/* Everything unpublished is gone. mu not held, log_mu held. */
+static void drop_unpublished(struct ps_store *store, bool poison)
+{
+    struct ps_fault fault = {0};
+    if (!poison) {
+        const struct state *published = atomic_load(&store->published);
+        poison = log_start(store->log, &published->pos, &fault) != 0;
+    }
+    pthread_mutex_lock(&store->mu);
+    if (poison) {
+        store->poisoned = PS_POISONED;
+    }
+    for (struct group *g = store->groups; g != NULL; g = g->next) {
+        if (g->status == GROUP_QUEUED || g->status == GROUP_WRITING) {
+            g->status = GROUP_DROPPED;
+            store->unpublished--;
+            store->log_broken = true;
+            if (g->waiter != NULL) {
+                *g->waiter = (struct waiter){.done = true, .rc = PS_UNKNOWN};
+                g->waiter = NULL;
+            }
+        }
+    }
+    uint64_t seq = atomic_load(&store->published_seq);
+    pthread_cond_broadcast(&store->cond);
+    pthread_mutex_unlock(&store->mu);
+    if (store->options.on_publish != NULL) {
+        store->options.on_publish(store->options.arg, seq, PS_UNKNOWN);
+    }
+}
+
+/* Appends and writes the groups from `first` to `last`; log_mu held. */
+static int write_groups(struct ps_store *store, struct group *first, struct group *last)
+{
+    const struct state *before = atomic_load(&store->published);
+    struct log_pos pos = before->pos;
+    bool any = false;
+    int rc = 0;
+    for (struct group *g = first; rc == 0; g = g->next) {
+        if (g->logged) {
+            rc = log_append(store->log, g->state->seq, stamp_of(g->state), ps_durable(store),
+                            g->ops.at, g->ops.n, &pos);
+            any = true;
+        } else {
+            pos.seq = g->state->seq;
+        }
+        g->state->pos = pos;
+        if (g == last) {
+            break;
+        }
+    }
+    struct ps_fault fault = {0};
+    if (rc == 0 && any) {
+        rc = log_write(store->log, &fault);
+        store->unsynced = true;
+    }
+    if (rc != 0) {
+        store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "writing the log: %s",
+                    fault.what);
+    }
+    return rc;
+}
+
+/* Syncs what was written up to a sequence; log_mu held. */
+static int sync_log(struct ps_store *store, uint64_t seq)
+{
+    struct ps_fault fault = {0};
+    if (store->unsynced) {
+        int rc = log_sync(store->log, &fault);
+        if (rc != 0) {
+            return store_fault(store, PS_POISONED, fault.sys_errno, fault.file, fault.offset,
+                               "syncing the log: %s", fault.what);
+        }
+        store->unsynced = false;
+    }
+    if (atomic_load(&store->durable_seq) < seq) {
+        atomic_store(&store->durable_seq, seq);
+    }
+    return 0;
+}
+
+/* Writes, syncs if asked, publishes, tells. log_mu held; the groups are GROUP_WRITING. */
+static void carry_through(struct ps_store *store, struct group *first, struct group *last,
+                          bool sync)
+{
+    uint64_t seq = last->state->seq;
+    int rc = write_groups(store, first, last);
+    if (rc != 0) {
+        drop_unpublished(store, false);
+        return;
+    }
+    if (sync && sync_log(store, seq) != 0) {
+        drop_unpublished(store, true);
+        return;
+    }
+    pthread_mutex_lock(&store->mu);
+    publish_through(store, last);
+    pthread_mutex_unlock(&store->mu);
+    if (store->options.on_publish != NULL) {
+        store->options.on_publish(store->options.arg, seq, 0);
+    }
+}
+
+/* ---- the log thread -------------------------------------------------------------------------- */
+
+static bool have_queued(const struct ps_store *store)
+{
+    for (const struct group *g = store->groups; g != NULL; g = g->next) {
+        if (g->status == GROUP_QUEUED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static void wait_until(struct ps_store *store, int64_t ms)
+{
+    struct timespec until = {ms / 1000, ms % 1000 * 1000000};
+    pthread_cond_timedwait(&store->log_cond, &store->mu, &until);
+}
+
+/* Takes the groups that wait; false if there are none. mu held. */
+static bool collect(struct ps_store *store, struct group **first, struct group **last, bool *sync)
+{
+    *first = NULL;
+    *sync = false;
+    for (struct group *g = store->groups; g != NULL; g = g->next) {
+        if (g->status == GROUP_QUEUED) {
+            g->status = GROUP_WRITING;
+            *first = *first == NULL ? g : *first;
+            *last = g;
+            *sync = *sync || g->level == PS_ALWAYS;
+        }
+    }
+    return *first != NULL;
+}
+
+/* A sync that nobody's group waits for: each second at everysec, and for ps_flush. */
+static void sync_idle(struct ps_store *store)
+{
+    pthread_mutex_lock(&store->log_mu);
+    uint64_t seq = atomic_load(&store->published_seq);
+    if (sync_log(store, seq) != 0) {
+        drop_unpublished(store, true);
+    }
+    pthread_mutex_unlock(&store->log_mu);
+    pthread_mutex_lock(&store->mu);
+    pthread_cond_broadcast(&store->cond);
+    pthread_mutex_unlock(&store->mu);
+}
+
+static void *log_main(void *arg)
+{
+    struct ps_store *store = arg;
+    int64_t due = now_ms() + SYNC_EVERY_MS;
+    pthread_mutex_lock(&store->mu);
+    while (!store->log_stop || have_queued(store)) {
+        bool flush = store->flush_wanted > atomic_load(&store->durable_seq) &&
+                     store->poisoned == 0;
+        if (!have_queued(store) && !flush && !store->log_stop && now_ms() < due) {
+            wait_until(store, due);
+            continue;
+        }
+        bool work = have_queued(store);
+        pthread_mutex_unlock(&store->mu);
+        if (work) {
+            struct group *first;
+            struct group *last;
+            bool sync;
+            pthread_mutex_lock(&store->log_mu);
+            pthread_mutex_lock(&store->mu);
+            work = collect(store, &first, &last, &sync);
+            pthread_mutex_unlock(&store->mu);
+            if (work) {
+                carry_through(store, first, last, sync);
+            }
+            pthread_mutex_unlock(&store->log_mu);
+        }
+        if (flush || now_ms() >= due) {
+            sync_idle(store);
+            due = now_ms() + SYNC_EVERY_MS;
+            struct ps_fault fault;
+            (void)log_prepare(store->log, &fault); /* ahead of need; log_reserve reports */
+        }
+        pthread_mutex_lock(&store->mu);
+    }
+    pthread_mutex_unlock(&store->mu);
+    return NULL;
+}
+
+int log_thread_start(struct ps_store *store)
+{
+    store->log_thread_runs = pthread_create(&store->log_thread, NULL, log_main, store) == 0;
+    return store->log_thread_runs ? 0 : PS_NOMEM;
+}
+
+void log_thread_stop(struct ps_store *store)
+{
+    if (!store->log_thread_runs) {
+        return;
+    }
+    pthread_mutex_lock(&store->mu);
+    store->log_stop = true;
+    pthread_cond_signal(&store->log_cond);
+    pthread_mutex_unlock(&store->mu);
+    pthread_join(store->log_thread, NULL);
+    store->log_thread_runs = false;
+}
+
+int ps_flush(struct ps_store *store, uint64_t seq)
+{
+    if (atomic_load(&store->durable_seq) >= seq) {
+        return 0;
+    }
+    if (ps_get_durability(store) == PS_NONE) {
+        return checkpoint_ask(store, true);
+    }
+    pthread_mutex_lock(&store->mu);
+    while (atomic_load(&store->durable_seq) < seq && store->poisoned == 0) {
+        if (atomic_load(&store->published_seq) < seq && store->unpublished == 0) {
+            pthread_mutex_unlock(&store->mu);
+            return PS_INVALID;
+        }
+        if (store->flush_wanted < seq) {
+            store->flush_wanted = seq;
+        }
+        pthread_cond_signal(&store->log_cond);
+        pthread_cond_wait(&store->cond, &store->mu);
+    }
+    int rc = atomic_load(&store->durable_seq) >= seq ? 0 : store->poisoned;
+    pthread_mutex_unlock(&store->mu);
+    return rc;
+}
+
+/* ---- committing ------------------------------------------------------------------------------ */
+
+/* Puts the group at the end of the list; says who carries it through. mu held. */
+static bool enqueue(struct ps_store *store, struct group *group, bool may_do_it)
+{
+    group->next = NULL;
+    if (store->groups_last != NULL) {
+        store->groups_last->next = group;
+    } else {
+        store->groups = group;
+    }
+    store->groups_last = group;
+    bool first = store->unpublished++ == 0;
+    bool self = first && may_do_it && pthread_mutex_trylock(&store->log_mu) == 0;
+    group->status = self ? GROUP_WRITING : GROUP_QUEUED;
+    if (!self) {
+        pthread_cond_signal(&store->log_cond);
+    }
+    return self;
+}
+
+/* Hands the transaction's group over and ends the transaction; *self: carry it through yourself
+ * (log_mu is held). The token is given up. */
+static int hand_over(struct ps_store *store, struct ps_txn *txn, enum ps_durability level,
+                     bool alone, struct waiter *waiter, struct group **group, bool *self)
+{
+    while (txn->nsavepoints > 0) {
+        ps_savepoint_release(txn);
+    }
+    if (store->relink_pending > 0 && txn_free_slots(store) > slots_kept_back(store) / 2) {
+        int rc = relink_sweep(txn, SWEEP_PATHS);
+        if (rc != 0 && rc != PS_TXNFULL) {
+            return rc;
+        }
+    }
+    struct group *g = txn->group;
+    g->state = txn->state;
+    g->stamp = txn->stamp;
+    g->state->seq = store->tip->seq + 1;
+    g->level = level;
+    g->logged = ps_get_durability(store) != PS_NONE;
+    g->waiter = waiter;
+    *group = g;
+    store->log_allowance -= (int64_t)g->ops.n + 64;
+    store->log_allowance_commits--;
+    store->stat.commits++;
+    store->stat.ops += g->nops;
+    atomic_fetch_add_explicit(&store->ops_since_checkpoint, g->nops, memory_order_relaxed);
+    pthread_mutex_lock(&store->mu);
+    if (store->log_broken || store->poisoned != 0) {
+        int rc = store->poisoned != 0 ? store->poisoned : PS_IO;
+        pthread_mutex_unlock(&store->mu);
+        return rc;
+    }
+    store->tip = txn->state;
+    *self = enqueue(store, g, level == PS_NONE || level == PS_EVERYSEC || alone);
+    txn->state = NULL;
+    txn->group = NULL;
+    txn->view.state = NULL;
+    store->txn_open = store->token_taken = false;
+    show_stats(store);
+    pthread_cond_broadcast(&store->cond);
+    pthread_mutex_unlock(&store->mu);
+    return 0;
+}
+
+static int commit(struct ps_txn *txn, enum ps_durability level, bool alone, struct waiter *waiter,
+                  uint64_t *seq)
+{
+    struct ps_store *store = txn->view.store;
+    if (txn->error != 0) {
+        int error = txn->error;
+        ps_abort(txn);
+        return error;
+    }
+    uint64_t committed = store->tip->seq + (txn->changed ? 1 : 0);
+    if (seq != NULL) {
+        *seq = committed;
+    }
+    if (!txn->changed) {
+        if (waiter != NULL) {
+            waiter->done = true;
+        }
+        txn_discard(txn);
+        pthread_mutex_lock(&store->mu);
+        store->txn_open = false;
+        pthread_mutex_unlock(&store->mu);
+        token_give(store);
+        return 0;
+    }
+    enum ps_durability asked = level;
+    enum ps_durability own = ps_get_durability(store);
+    level = own == PS_NONE ? PS_NONE : level > own ? level : own;
+    struct group *group;
+    bool self;
+    bool due = checkpoint_due(store);
+    int rc = hand_over(store, txn, level, alone, waiter, &group, &self);
+    if (rc != 0) {
+        ps_abort(txn);
+        return rc;
+    }
+    if (self) {
+        carry_through(store, group, group, level == PS_ALWAYS);
+        pthread_mutex_unlock(&store->log_mu);
+    }
+    if (due) {
+        checkpoint_if_due(store);
+    }
+    return asked > level ? checkpoint_ask(store, true) : 0;
+}
+
+int ps_commit_start(struct ps_txn *txn, enum ps_durability level, bool alone, uint64_t *seq)
+{
+    return commit(txn, level, alone, NULL, seq);
+}
+
+int ps_commit(struct ps_txn *txn, enum ps_durability level, uint64_t *seq)
+{
+    struct ps_store *store = txn->view.store;
+    struct waiter waiter = {0};
+    uint64_t committed;
+    int rc = commit(txn, level, true, &waiter, &committed);
+    if (seq != NULL) {
+        *seq = committed;
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    pthread_mutex_lock(&store->mu);
+    while (!waiter.done) {
+        pthread_cond_wait(&store->cond, &store->mu);
+    }
+    /* One that changed nothing still saw states that may not be published yet. */
+    while (waiter.rc == 0 && store->unpublished > 0 &&
+           atomic_load(&store->published_seq) < committed) {
+        pthread_cond_wait(&store->cond, &store->mu);
+    }
+    pthread_mutex_unlock(&store->mu);
+    return waiter.rc;
+}
+
+int commit_internal(struct ps_store *store, struct ps_txn *txn)
+{
+    struct group *g = txn->group;
+    g->state = txn->state;
+    g->stamp = txn->stamp;
+    g->level = PS_NONE;
+    g->logged = false;
+    g->waiter = NULL;
+    pthread_mutex_lock(&store->mu);
+    PS_ASSERT(store->unpublished == 0 && !store->log_broken);
+    g->next = NULL;
+    g->status = GROUP_QUEUED;
+    PS_ASSERT(store->groups_last == NULL || store->groups_last->status == GROUP_PUBLISHED);
+    if (store->groups_last != NULL) {
+        store->groups_last->next = g;
+    } else {
+        store->groups = g;
+    }
+    store->groups_last = g;
+    store->unpublished++;
+    store->tip = g->state;
+    publish_through(store, g);
+    pthread_mutex_unlock(&store->mu);
+    txn->state = NULL;
+    txn->group = NULL;
+    txn->view.state = NULL;
+    return 0;
+}

@@ -1,0 +1,395 @@
+/*
+ * cursor.c - walking a tree both ways, within bounds, and selecting by rank.
+ *
+ * A cursor holds the path to its entry. In a snapshot pages do not change. In a transaction they
+ * may: the cursor then keeps its key, notices that something was changed (txn.changes), and finds
+ * its place again by key before it moves.
+ */
+#include "storage/node.h"
+#include "storage/overflow.h"
+#include "storage/store.h"
+
+struct bound {
+    bool set;
+    VEC(uint8_t) key;
+};
+
+struct ps_cursor {
+    struct ps_view *view;
+    ps_tree tree;
+    bool valid;
+    unsigned levels;
+    const struct page *page[TREE_MAX_LEVELS];
+    unsigned index[TREE_MAX_LEVELS];
+    uint64_t changes; /* of the transaction when the path was right */
+    struct bound low, high;
+    VEC(uint8_t) keep; /* in a transaction: the key it stands on */
+    struct ps_slice key;
+    bool key_known;
+    uint8_t *keybuf;
+};
+
+int ps_cursor_open(struct ps_view *view, ps_tree tree, struct ps_cursor **cursor)
+{
+    uint64_t ignored;
+    *cursor = NULL;
+    int rc = ps_count(view, tree, &ignored);
+    if (rc != 0) {
+        return rc;
+    }
+    struct ps_cursor *c = calloc(1, sizeof *c);
+    if (c != NULL) {
+        c->keybuf = malloc(view->store->page_size);
+    }
+    if (c == NULL || c->keybuf == NULL) {
+        free(c);
+        return PS_NOMEM;
+    }
+    c->view = view;
+    c->tree = tree;
+    *cursor = c;
+    return 0;
+}
+
+void ps_cursor_close(struct ps_cursor *c)
+{
+    if (c != NULL) {
+        vec_free(&c->low.key);
+        vec_free(&c->high.key);
+        vec_free(&c->keep);
+        free(c->keybuf);
+        free(c);
+    }
+}
+
+static int set_bound(struct bound *bound, const struct ps_slice *key)
+{
+    bound->set = key != NULL;
+    bound->key.n = 0;
+    if (key != NULL && key->len > 0) {
+        if (!vec_reserve(&bound->key, key->len)) {
+            return PS_NOMEM;
+        }
+        memcpy(bound->key.at, key->data, key->len);
+        bound->key.n = key->len;
+    }
+    return 0;
+}
+
+int ps_cursor_bounds(struct ps_cursor *c, const struct ps_slice *low, const struct ps_slice *high)
+{
+    c->valid = false;
+    int rc = set_bound(&c->low, low);
+    return rc == 0 ? set_bound(&c->high, high) : rc;
+}
+
+static int compare(struct ps_slice a, struct ps_slice b)
+{
+    size_t n = a.len < b.len ? a.len : b.len;
+    int c = n > 0 ? memcmp(a.data, b.data, n) : 0;
+    return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
+}
+
+static struct ps_slice bound_key(const struct bound *b)
+{
+    return (struct ps_slice){b->key.at, b->key.n};
+}
+
+static const struct tree_root *root_of(const struct ps_cursor *c)
+{
+    const struct state *state = c->view->state;
+    return state == NULL || c->tree >= state->ntrees || state->trees[c->tree].root.ref == 0
+               ? NULL
+               : &state->trees[c->tree];
+}
+
+static uint64_t changes_of(const struct ps_cursor *c)
+{
+    return c->view->txn != NULL ? c->view->txn->changes : 0;
+}
+
+static int load_key(struct ps_cursor *c)
+{
+    if (!c->key_known) {
+        struct node_entry e;
+        int rc = node_read(c->view->store, c->page[0], c->index[0], c->keybuf, &e);
+        if (rc != 0) {
+            c->valid = false;
+            return rc;
+        }
+        c->key = e.key;
+        c->key_known = true;
+    }
+    return 0;
+}
+
+/* The cursor stands on an entry: is it within bounds? In a transaction, remember the key. */
+static int arrive(struct ps_cursor *c, bool check_low, bool check_high)
+{
+    c->valid = true;
+    c->key_known = false;
+    c->changes = changes_of(c);
+    if ((check_low && c->low.set) || (check_high && c->high.set) || c->view->txn != NULL) {
+        int rc = load_key(c);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    if ((check_low && c->low.set && compare(c->key, bound_key(&c->low)) < 0) ||
+        (check_high && c->high.set && compare(c->key, bound_key(&c->high)) >= 0)) {
+        c->valid = false;
+        return PS_NOTFOUND;
+    }
+    if (c->view->txn != NULL) {
+        c->keep.n = 0;
+        if (!vec_reserve(&c->keep, c->key.len + 1)) {
+            return PS_NOMEM;
+        }
+        memcpy(c->keep.at, c->key.data, c->key.len);
+        c->keep.n = c->key.len;
+        c->key.data = c->keep.at;
+    }
+    return 0;
+}
+
+static int fail(struct ps_cursor *c, int rc)
+{
+    c->valid = false;
+    return rc;
+}
+
+/* Goes down to the first or last entry below the child at `level`. */
+static int descend_edge(struct ps_cursor *c, struct child child, unsigned level, bool last)
+{
+    for (;; level--) {
+        int rc = page_get(c->view->store, &child, level, &c->page[level]);
+        if (rc != 0) {
+            return rc;
+        }
+        c->index[level] = last ? c->page[level]->count - 1u : 0;
+        if (level == 0) {
+            return 0;
+        }
+        node_child(c->page[level], c->index[level], &child);
+    }
+}
+
+/* Moves the path one entry on; PS_NOTFOUND past the end. */
+static int path_step(struct ps_cursor *c, bool forward)
+{
+    for (unsigned level = 0; level < c->levels; level++) {
+        bool more = forward ? c->index[level] + 1u < c->page[level]->count : c->index[level] > 0;
+        if (!more) {
+            continue;
+        }
+        c->index[level] += forward ? 1u : -1u;
+        if (level == 0) {
+            return 0;
+        }
+        struct child child;
+        node_child(c->page[level], c->index[level], &child);
+        return descend_edge(c, child, level - 1, !forward);
+    }
+    return PS_NOTFOUND;
+}
+
+/* Stands before or on the first entry >= key: index[0] may be one past its leaf's end. */
+static int descend_key(struct ps_cursor *c, struct ps_slice key, bool *exact)
+{
+    struct ps_store *store = c->view->store;
+    const struct tree_root *root = root_of(c);
+    if (root == NULL) {
+        return PS_NOTFOUND;
+    }
+    struct child child = root->root;
+    c->levels = root->level + 1u;
+    for (unsigned level = root->level;; level--) {
+        int rc = page_get(store, &child, level, &c->page[level]);
+        if (rc != 0) {
+            return rc;
+        }
+        if (level == 0) {
+            return node_search(store, c->page[0], key, 0, &c->index[0], exact);
+        }
+        rc = node_search_child(store, c->page[level], key, &c->index[level]);
+        if (rc != 0) {
+            return rc;
+        }
+        node_child(c->page[level], c->index[level], &child);
+    }
+}
+
+/* To the first entry >= key (or > key), or the last one <= key (or < key). */
+static int go(struct ps_cursor *c, struct ps_slice key, bool forward, bool or_equal)
+{
+    bool exact = false;
+    int rc = descend_key(c, key, &exact);
+    if (rc != 0) {
+        return rc;
+    }
+    if (exact && or_equal) {
+        return 0;
+    }
+    if (!forward) {
+        return path_step(c, false);
+    }
+    if (exact) {
+        return path_step(c, true);
+    }
+    if (c->index[0] < c->page[0]->count) {
+        return 0;
+    }
+    c->index[0]--;
+    return path_step(c, true);
+}
+
+int ps_cursor_first(struct ps_cursor *c)
+{
+    if (c->low.set) {
+        return ps_cursor_seek(c, bound_key(&c->low), PS_GE);
+    }
+    const struct tree_root *root = root_of(c);
+    if (root == NULL) {
+        return fail(c, PS_NOTFOUND);
+    }
+    c->levels = root->level + 1u;
+    int rc = descend_edge(c, root->root, root->level, false);
+    return rc != 0 ? fail(c, rc) : arrive(c, false, true);
+}
+
+int ps_cursor_last(struct ps_cursor *c)
+{
+    if (c->high.set) {
+        return ps_cursor_seek(c, bound_key(&c->high), PS_LT);
+    }
+    const struct tree_root *root = root_of(c);
+    if (root == NULL) {
+        return fail(c, PS_NOTFOUND);
+    }
+    c->levels = root->level + 1u;
+    int rc = descend_edge(c, root->root, root->level, true);
+    return rc != 0 ? fail(c, rc) : arrive(c, true, false);
+}
+
+int ps_cursor_seek(struct ps_cursor *c, struct ps_slice key, enum ps_seek how)
+{
+    if (key.len > PS_MAX_KEY) {
+        return fail(c, PS_TOOBIG);
+    }
+    if ((how == PS_GE || how == PS_GT) && c->low.set && compare(key, bound_key(&c->low)) < 0) {
+        key = bound_key(&c->low);
+        how = PS_GE;
+    }
+    if ((how == PS_LE || how == PS_LT) && c->high.set && compare(key, bound_key(&c->high)) >= 0) {
+        key = bound_key(&c->high);
+        how = PS_LT;
+    }
+    bool exact = false;
+    int rc;
+    if (how == PS_EQ) {
+        rc = descend_key(c, key, &exact);
+        rc = rc == 0 && !exact ? PS_NOTFOUND : rc;
+    } else {
+        rc = go(c, key, how == PS_GE || how == PS_GT, how == PS_GE || how == PS_LE);
+    }
+    return rc != 0 ? fail(c, rc) : arrive(c, true, true);
+}
+
+int ps_cursor_select(struct ps_cursor *c, uint64_t rank)
+{
+    const struct tree_root *root = root_of(c);
+    if (root == NULL || rank >= child_entries(&root->root)) {
+        return fail(c, PS_NOTFOUND);
+    }
+    c->levels = root->level + 1u;
+    struct child child = root->root;
+    for (unsigned level = root->level; level > 0; level--) {
+        int rc = page_get(c->view->store, &child, level, &c->page[level]);
+        if (rc != 0) {
+            return fail(c, rc);
+        }
+        const struct page *p = c->page[level];
+        unsigned i = 0;
+        for (;; i++) {
+            if (i >= p->count) {
+                return fail(c, store_fault(c->view->store, PS_CORRUPT, 0,
+                                           c->view->store->file_path,
+                                           child.ref << c->view->store->page_shift,
+                                           "a branch's counts do not add up"));
+            }
+            struct child below;
+            node_child(p, i, &below);
+            if (rank < child_entries(&below)) {
+                child = below;
+                break;
+            }
+            rank -= child_entries(&below);
+        }
+        c->index[level] = i;
+    }
+    int rc = page_get(c->view->store, &child, 0, &c->page[0]);
+    if (rc == 0 && rank >= c->page[0]->count) {
+        rc = store_fault(c->view->store, PS_CORRUPT, 0, c->view->store->file_path,
+                         child.ref << c->view->store->page_shift,
+                         "a leaf has fewer entries than its parent says");
+    }
+    c->index[0] = (unsigned)rank;
+    return rc != 0 ? fail(c, rc) : arrive(c, true, true);
+}
+
+static int move(struct ps_cursor *c, bool forward)
+{
+    if (!c->valid) {
+        return PS_NOTFOUND;
+    }
+    int rc;
+    if (c->changes != changes_of(c)) {
+        rc = go(c, (struct ps_slice){c->keep.at, c->keep.n}, forward, false);
+    } else {
+        rc = path_step(c, forward);
+    }
+    return rc != 0 ? fail(c, rc) : arrive(c, !forward, forward);
+}
+
+int ps_cursor_next(struct ps_cursor *c)
+{
+    return move(c, true);
+}
+
+int ps_cursor_prev(struct ps_cursor *c)
+{
+    return move(c, false);
+}
+
+int ps_cursor_get(struct ps_cursor *c, struct ps_slice *key, struct ps_slice *value)
+{
+    if (!c->valid) {
+        return PS_NOTFOUND;
+    }
+    if (c->changes != changes_of(c)) {
+        /* The entry may be elsewhere by now, or gone. */
+        bool exact = false;
+        struct ps_slice kept = {c->keep.at, c->keep.n};
+        int rc = descend_key(c, kept, &exact);
+        if (rc != 0 || !exact) {
+            return rc != 0 ? rc : PS_NOTFOUND;
+        }
+        c->changes = changes_of(c);
+        c->key_known = true;
+        c->key = kept;
+    }
+    int rc = key != NULL ? load_key(c) : 0;
+    if (rc == 0 && key != NULL) {
+        *key = c->key;
+    }
+    if (rc == 0 && value != NULL) {
+        struct run_ref run;
+        node_value(c->page[0], c->index[0], value, &run);
+        if (run.ref != 0) {
+            const uint8_t *data;
+            rc = run_data(c->view->store, &run, &data);
+            *value = (struct ps_slice){data, run.len};
+        }
+    }
+    return rc;
+}

@@ -1,0 +1,240 @@
+/*
+ * lookup.c - single lookups, many at once, counts and ranks.
+ *
+ * ps_get_many keeps a number of lookups in flight: each step of one works on memory that was asked
+ * for in its step before, while the others' requests are under way. A step is: the header and
+ * first heads of a node; the cell found; the next node.
+ */
+#include "storage/node.h"
+#include "storage/overflow.h"
+#include "storage/store.h"
+
+/* The root of a tree in a view, or NULL when there is no such tree or it is empty. */
+static const struct tree_root *root_of(const struct ps_view *view, ps_tree tree)
+{
+    const struct state *state = view->state;
+    if (unlikely(state == NULL || tree >= state->ntrees || state->trees[tree].root.ref == 0)) {
+        return NULL;
+    }
+    return &state->trees[tree];
+}
+
+int ps_tree_find(struct ps_view *view, struct ps_slice name, ps_tree *tree)
+{
+    const struct state *state = view->state;
+    for (uint32_t i = 0; state != NULL && i < state->ntrees; i++) {
+        const struct tree_name *n = state->trees[i].name;
+        if (n != NULL && n->len == name.len && memcmp(n->bytes, name.data, name.len) == 0) {
+            *tree = i;
+            return 0;
+        }
+    }
+    return PS_NOTFOUND;
+}
+
+/* The value of entry i of a leaf. */
+static int value_of(struct ps_store *store, const struct page *leaf, unsigned i,
+                    struct ps_slice *value)
+{
+    struct run_ref run;
+    node_value(leaf, i, value, &run);
+    if (unlikely(run.ref != 0)) {
+        const uint8_t *data;
+        int rc = run_data(store, &run, &data);
+        *value = (struct ps_slice){data, run.len};
+        return rc;
+    }
+    return 0;
+}
+
+int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_slice *value)
+{
+    struct ps_store *store = view->store;
+    const struct tree_root *root = root_of(view, tree);
+    if (root == NULL) {
+        return PS_NOTFOUND;
+    }
+    struct child child = root->root;
+    for (unsigned level = root->level;; level--) {
+        const struct page *p;
+        int rc = page_get(store, &child, level, &p);
+        if (unlikely(rc != 0)) {
+            return rc;
+        }
+        unsigned i;
+        if (level == 0) {
+            bool exact;
+            rc = node_search(store, p, key, 0, &i, &exact);
+            return rc != 0 ? rc : exact ? value_of(store, p, i, value) : PS_NOTFOUND;
+        }
+        rc = node_search_child(store, p, key, &i);
+        if (unlikely(rc != 0)) {
+            return rc;
+        }
+        node_child(p, i, &child);
+    }
+}
+
+/* ---- many at once --------------------------------------------------------------------------- */
+
+#define IN_FLIGHT 16u
+#define LINE 64u
+#define AHEAD 7u /* lines of a node asked for before it is looked at: header and most heads */
+
+struct flight {
+    struct ps_lookup *lookup;
+    struct child child;
+    const struct page *page;
+    unsigned level, index;
+    enum { FLIGHT_NODE, FLIGHT_CELL } step;
+};
+
+static void prefetch_node(const struct ps_store *store, page_ref ref)
+{
+    const char *at = (const char *)page_at(store, ref);
+    for (unsigned i = 0; i < AHEAD; i++) {
+        __builtin_prefetch(at + i * LINE);
+    }
+}
+
+/* Starts a lookup; false if it is over at once. */
+static bool take_off(const struct ps_view *view, struct flight *f, struct ps_lookup *lookup)
+{
+    const struct tree_root *root = root_of(view, lookup->tree);
+    if (root == NULL) {
+        lookup->rc = PS_NOTFOUND;
+        return false;
+    }
+    *f = (struct flight){.lookup = lookup, .child = root->root, .level = root->level};
+    prefetch_node(view->store, f->child.ref);
+    return true;
+}
+
+/* Searches the node that is there by now, and asks for the cell. */
+static int search_node(struct ps_store *store, struct flight *f, bool *landed)
+{
+    int rc = page_get(store, &f->child, f->level, &f->page);
+    if (unlikely(rc != 0)) {
+        return rc;
+    }
+    if (f->level == 0) {
+        bool exact;
+        rc = node_search(store, f->page, f->lookup->key, 0, &f->index, &exact);
+        if (rc != 0 || !exact) {
+            return rc != 0 ? rc : PS_NOTFOUND;
+        }
+        *landed = true;
+        return value_of(store, f->page, f->index, &f->lookup->value);
+    }
+    rc = node_search_child(store, f->page, f->lookup->key, &f->index);
+    __builtin_prefetch(node_cell(f->page, f->index));
+    f->step = FLIGHT_CELL;
+    return rc;
+}
+
+/* One step; false when the lookup is over (rc set). */
+static bool step(struct ps_store *store, struct flight *f)
+{
+    if (f->step == FLIGHT_CELL) {
+        node_child(f->page, f->index, &f->child);
+        f->level--;
+        f->step = FLIGHT_NODE;
+        prefetch_node(store, f->child.ref);
+        return true;
+    }
+    bool landed = false;
+    int rc = search_node(store, f, &landed);
+    if (rc != 0 || landed) {
+        f->lookup->rc = rc;
+        return false;
+    }
+    return true;
+}
+
+void ps_get_many(struct ps_view *view, struct ps_lookup *lookups, size_t n)
+{
+    struct flight flights[IN_FLIGHT];
+    size_t next = 0;
+    unsigned flying = 0;
+    while (flying < IN_FLIGHT && next < n) {
+        flying += take_off(view, &flights[flying], &lookups[next]);
+        next++;
+    }
+    while (flying > 0) {
+        for (unsigned i = 0; i < flying;) {
+            if (step(view->store, &flights[i])) {
+                i++;
+                continue;
+            }
+            bool replaced = false;
+            while (!replaced && next < n) {
+                replaced = take_off(view, &flights[i], &lookups[next++]);
+            }
+            if (!replaced) {
+                flights[i] = flights[--flying];
+            }
+        }
+    }
+}
+
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+int ps_count(struct ps_view *view, ps_tree tree, uint64_t *count)
+{
+    const struct state *state = view->state;
+    if (state == NULL || tree >= state->ntrees || state->trees[tree].name == NULL) {
+        return PS_NOTFOUND;
+    }
+    *count = child_entries(&state->trees[tree].root);
+    return 0;
+}
+
+int ps_rank(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t *rank)
+{
+    struct ps_store *store = view->store;
+    *rank = 0;
+    const struct tree_root *root = root_of(view, tree);
+    if (root == NULL) {
+        uint64_t ignored;
+        return ps_count(view, tree, &ignored);
+    }
+    struct child child = root->root;
+    for (unsigned level = root->level;; level--) {
+        const struct page *p;
+        int rc = page_get(store, &child, level, &p);
+        if (rc != 0) {
+            return rc;
+        }
+        unsigned i;
+        if (level == 0) {
+            bool exact;
+            rc = node_search(store, p, key, 0, &i, &exact);
+            *rank += i;
+            return rc;
+        }
+        rc = node_search_child(store, p, key, &i);
+        if (rc != 0) {
+            return rc;
+        }
+        for (unsigned k = 0; k < i; k++) {
+            node_child(p, k, &child);
+            *rank += child_entries(&child);
+        }
+        node_child(p, i, &child);
+    }
+}
+
+int ps_count_range(struct ps_view *view, ps_tree tree, const struct ps_slice *low,
+                   const struct ps_slice *high, uint64_t *count)
+{
+    uint64_t from = 0;
+    uint64_t to;
+    int rc = low != NULL ? ps_rank(view, tree, *low, &from) : 0;
+    if (rc == 0) {
+        rc = high != NULL ? ps_rank(view, tree, *high, &to) : ps_count(view, tree, &to);
+    }
+    if (rc == 0) {
+        *count = to > from ? to - from : 0;
+    }
+    return rc;
+}

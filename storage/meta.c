@@ -1,0 +1,88 @@
+/*
+ * meta.c - see meta.h.
+ */
+#include "storage/meta.h"
+
+#include "storage/crc32c.h"
+
+#define META_VERSION 1u
+static const char magic[8] = "PANDODB1";
+
+/* A meta as it is on disk. */
+struct disk_meta {
+    char magic[8];
+    uint32_t crc, version, page_size, space_level;
+    uint8_t id[16];
+    uint64_t stamp, seq;
+    uint64_t log_position, log_epoch, log_seq;
+    uint32_t log_crc, catalogue_pages;
+    uint64_t catalogue, catalogue_birth, catalogue_bytes;
+    uint64_t space, space_birth, file_pages, written_us;
+    uint8_t zero[META_BYTES - 144];
+};
+static_assert(sizeof(struct disk_meta) == META_BYTES, "a meta is one sector");
+
+static uint32_t checksum(const struct disk_meta *d)
+{
+    uint32_t crc = crc32c(0, d, offsetof(struct disk_meta, crc));
+    size_t after = offsetof(struct disk_meta, version);
+    return crc32c(crc, (const uint8_t *)d + after, META_BYTES - after);
+}
+
+void meta_encode(const struct meta *m, uint8_t buf[META_BYTES])
+{
+    struct disk_meta d = {
+        .version = META_VERSION,
+        .page_size = m->page_size,
+        .space_level = m->space.level,
+        .stamp = m->stamp,
+        .seq = m->seq,
+        .log_position = m->pos.position,
+        .log_epoch = m->pos.epoch,
+        .log_seq = m->pos.seq,
+        .log_crc = m->pos.crc,
+        .catalogue_pages = run_pages(m->catalogue.len, (uint32_t)__builtin_ctz(m->page_size)),
+        .catalogue = m->catalogue.ref,
+        .catalogue_birth = m->catalogue.birth,
+        .catalogue_bytes = m->catalogue.len,
+        .space = m->space.ref,
+        .space_birth = m->space.birth,
+        .file_pages = m->file_pages,
+        .written_us = m->written_us,
+    };
+    memcpy(d.magic, magic, sizeof magic);
+    memcpy(d.id, m->id, sizeof d.id);
+    d.crc = checksum(&d);
+    memcpy(buf, &d, sizeof d);
+}
+
+int meta_decode(const uint8_t buf[META_BYTES], struct meta *m)
+{
+    struct disk_meta d;
+    memcpy(&d, buf, sizeof d);
+    if (memcmp(d.magic, magic, sizeof magic) != 0) {
+        return PS_NOTFOUND;
+    }
+    if (d.crc != checksum(&d)) {
+        return PS_CORRUPT;
+    }
+    if (d.version != META_VERSION) {
+        return PS_VERSION;
+    }
+    if (d.page_size < PAGE_MIN || d.page_size > PAGE_MAX ||
+        (d.page_size & (d.page_size - 1)) != 0) {
+        return PS_CORRUPT;
+    }
+    *m = (struct meta){
+        .page_size = d.page_size,
+        .stamp = d.stamp,
+        .seq = d.seq,
+        .pos = {d.log_position, d.log_epoch, d.log_seq, d.log_crc},
+        .catalogue = {d.catalogue, d.catalogue_birth, d.catalogue_bytes},
+        .space = {d.space, d.space_birth, d.space_level},
+        .file_pages = d.file_pages,
+        .written_us = d.written_us,
+    };
+    memcpy(m->id, d.id, sizeof m->id);
+    return 0;
+}

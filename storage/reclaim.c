@@ -1,0 +1,174 @@
+/*
+ * reclaim.c - giving dead slots and pages back once nobody can see them (I3).
+ *
+ * A page with birth b and death d is seen by the states with stamps in [b, d). Deaths come here
+ * when they are published, so the published state sees none of them; what is left to look at are
+ * the stamps that readers announced, and for pages of the file the two metas. A page that some
+ * pinned stamp sees waits in the list of the oldest such stamp, and is looked at again when that
+ * one is gone: an old snapshot costs the pages that it can see, and every page is looked at once
+ * per pin that outlives it, not once per transaction.
+ *
+ * Threads: with the token.
+ */
+#include "storage/store.h"
+
+static int compare_stamps(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The pinned stamps in order. The lock makes a snapshot's move to a checkpoint atomic for us. */
+static size_t collect_pins(struct ps_store *store, uint64_t metas[2])
+{
+    pthread_mutex_lock(&store->mu);
+    store->pins.n = 0;
+    unsigned high = atomic_load(&store->readers_high);
+    for (unsigned i = 0; i < high; i++) {
+        uint64_t stamp = atomic_load(&store->readers[i].announced);
+        if (stamp != 0) {
+            PS_ASSERT(vec_push(&store->pins, stamp));
+        }
+    }
+    metas[0] = store->meta_stamps[0];
+    metas[1] = store->meta_stamps[1];
+    pthread_mutex_unlock(&store->mu);
+    if (store->pins.n > 1) {
+        qsort(store->pins.at, store->pins.n, sizeof(uint64_t), compare_stamps);
+    }
+    return store->pins.n;
+}
+
+/* The oldest pinned stamp in [birth, death), or 0. */
+static uint64_t seen_by(const struct ps_store *store, const struct death *d, bool file,
+                        const uint64_t metas[2])
+{
+    uint64_t found = 0;
+    for (size_t i = 0; i < store->pins.n; i++) {
+        if (store->pins.at[i] >= d->birth) {
+            found = store->pins.at[i] < d->death ? store->pins.at[i] : 0;
+            break;
+        }
+    }
+    for (unsigned k = 0; file && k < 2; k++) {
+        if (metas[k] >= d->birth && metas[k] < d->death && (found == 0 || metas[k] < found)) {
+            found = metas[k];
+        }
+    }
+    return found;
+}
+
+static struct holder *holder_of(struct ps_store *store, uint64_t stamp, bool file)
+{
+    struct holder *empty = NULL;
+    for (size_t i = 0; i < store->holders.n; i++) {
+        struct holder *h = &store->holders.at[i];
+        if (h->waiting.n > 0 && h->stamp == stamp && h->file == file) {
+            return h;
+        }
+        empty = h->waiting.n == 0 ? h : empty;
+    }
+    if (empty == NULL) {
+        PS_ASSERT(vec_push(&store->holders, (struct holder){0}));
+        empty = &store->holders.at[store->holders.n - 1];
+    }
+    empty->stamp = stamp;
+    empty->file = file;
+    return empty;
+}
+
+static void look_at(struct ps_store *store, const struct death *d, const uint64_t metas[2])
+{
+    bool file = !ref_in_arena(d->ref);
+    uint64_t pin = seen_by(store, d, file, metas);
+    if (pin != 0) {
+        PS_ASSERT(vec_push(&holder_of(store, pin, file)->waiting, *d));
+    } else if (file) {
+        space_free(&store->space, d->ref, d->pages);
+    } else {
+        if (store->pins.n > 0 && store->pins.at[0] < d->birth) {
+            store->stat.slots_reused_between_snapshots++;
+        }
+        arena_free(&store->arena, d->ref);
+    }
+}
+
+static bool is_pinned(const struct ps_store *store, uint64_t stamp, bool file,
+                      const uint64_t metas[2])
+{
+    for (size_t i = 0; i < store->pins.n; i++) {
+        if (store->pins.at[i] == stamp) {
+            return true;
+        }
+    }
+    return file && (metas[0] == stamp || metas[1] == stamp);
+}
+
+/* Descriptors that nobody announced go back to the pool. The list was taken before the pins were
+ * collected: a reader that announced one of them did so while it was published, so before. */
+static void reclaim_states(struct ps_store *store, struct state *retired)
+{
+    static const uint64_t no_metas[2];
+    pthread_mutex_lock(&store->mu);
+    while (retired != NULL) {
+        struct state *next = retired->next;
+        struct state **to = is_pinned(store, stamp_of(retired), false, no_metas)
+                                ? &store->retired
+                                : &store->state_pool;
+        retired->next = *to;
+        *to = retired;
+        retired = next;
+    }
+    pthread_mutex_unlock(&store->mu);
+}
+
+static void look_at_all(struct ps_store *store, deaths *list, const uint64_t metas[2])
+{
+    for (size_t i = 0; i < list->n; i++) {
+        look_at(store, &list->at[i], metas);
+    }
+    list->n = 0;
+}
+
+void reclaim(struct ps_store *store)
+{
+    pthread_mutex_lock(&store->mu);
+    struct state *retired = store->retired;
+    store->retired = NULL;
+    pthread_mutex_unlock(&store->mu);
+    uint64_t metas[2];
+    collect_pins(store, metas);
+    if (retired != NULL) {
+        reclaim_states(store, retired);
+    }
+    look_at_all(store, &store->dead_slots, metas);
+    look_at_all(store, &store->dead_pages, metas);
+    for (size_t i = 0; i < store->holders.n; i++) {
+        struct holder *h = &store->holders.at[i];
+        if (h->waiting.n > 0 && !is_pinned(store, h->stamp, h->file, metas)) {
+            deaths again = h->waiting;
+            memset(&h->waiting, 0, sizeof h->waiting);
+            look_at_all(store, &again, metas); /* may move the holders */
+            vec_free(&again);
+        }
+    }
+}
+
+void reclaim_close(struct ps_store *store)
+{
+    for (size_t i = 0; i < store->holders.n; i++) {
+        vec_free(&store->holders.at[i].waiting);
+    }
+    vec_free(&store->holders);
+    vec_free(&store->pins);
+    vec_free(&store->dead_slots);
+    vec_free(&store->dead_pages);
+    vec_free(&store->unmapped);
+}
+
+/* A published death of a file page: to be reclaimed, and to be recorded by the next space map. */
+void dead_page_later(struct ps_store *store, const struct death *d)
+{
+    PS_ASSERT(vec_push(&store->dead_pages, *d) && vec_push(&store->unmapped, *d));
+}

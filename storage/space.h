@@ -1,0 +1,93 @@
+/*
+ * space.h - which pages of the file are free, in memory and on disk.
+ *
+ * In memory each page has two bits. `used`: not to be given out (a tree of some pinned state, or of
+ * a meta, has it). `live`: part of the state that the next checkpoint describes; this is what the
+ * space map on disk holds, so that a crash gives back at once what only snapshots kept.
+ *
+ * On disk the map is a tree of PAGE_SPACE pages, written anew where it changed: level 0 is a bitmap
+ * of (page size - 64) * 8 pages, from byte 64 of the page on; higher levels are arrays of
+ * {u64 page, u64 birth, u32 free pages, u32 zero} from byte 64 on. The meta names the root.
+ *
+ * Invariants:
+ *  S1 live implies used; a page is given out only when it is neither.
+ *  S2 Everything given out was allocated in the file system before (no ENOSPC on writing it).
+ *  S3 The pages of the map are part of the map: all new ones are allocated before any is written.
+ *
+ * Threads: any; one mutex inside, never taken per operation. A crash leaves the map of the last
+ * complete checkpoint.
+ */
+#ifndef PANDO_STORAGE_SPACE_H
+#define PANDO_STORAGE_SPACE_H
+
+#include <pthread.h>
+
+#include "storage/page.h"
+#include "storage/pandostore.h"
+#include "storage/vec.h"
+#include "storage/vfs.h"
+
+#define SPACE_HEADER 64u
+#define SPACE_LEVELS 5u
+
+struct space_extent {
+    page_ref first;
+    uint64_t birth;
+    uint32_t pages;
+};
+typedef VEC(struct space_extent) space_extents;
+
+struct space_node {
+    page_ref ref, old_ref; /* where it is; where it was before this checkpoint */
+    uint64_t birth, old_birth;
+    uint32_t free;   /* pages not used (level 0), or the sum below */
+    bool dirty;      /* differs from what is on disk */
+    bool moved;      /* has its new page in this checkpoint */
+    uint64_t *used, *live; /* level 0 */
+};
+
+struct space {
+    const struct ps_vfs *vfs;
+    int fd;
+    uint32_t page_shift;
+    pthread_mutex_t mu;
+    VEC(struct space_node) levels[SPACE_LEVELS];
+    unsigned top;       /* level of the root */
+    uint64_t pages;     /* in the file */
+    uint64_t free;      /* not used */
+    uint64_t hint;      /* where to look next */
+    bool no_extents;    /* no run of SPACE_EXTENT pages was found in a whole round */
+};
+
+struct space_root {
+    page_ref ref;
+    uint64_t birth;
+    uint32_t level;
+};
+
+int space_init(struct space *space, const struct ps_vfs *vfs, int fd, uint32_t page_shift,
+               uint64_t reserved, uint64_t pages);
+void space_destroy(struct space *space);
+/* Reads the map of a checkpoint; everything not in it is free. */
+int space_load(struct space *space, const struct space_root *root, struct ps_fault *fault);
+
+/* Between min and want consecutive pages; grows the file when that is better than crumbs. */
+int space_alloc(struct space *space, uint32_t min, uint32_t want, page_ref *first, uint32_t *got);
+void space_free(struct space *space, page_ref first, uint32_t pages);
+void space_mark_live(struct space *space, page_ref first, uint32_t pages, bool live);
+/* At least `pages` pages free, growing the file if need be. */
+int space_reserve(struct space *space, uint64_t pages);
+uint64_t space_free_pages(struct space *space);
+uint64_t space_pages(struct space *space); /* in the file */
+
+/* Writes what changed of the map for a checkpoint with this stamp. Old map pages go to `freed`. */
+int space_write(struct space *space, uint64_t stamp, struct space_root *root,
+                space_extents *freed);
+/* After the checkpoint is complete, or was abandoned. */
+void space_written(struct space *space);
+void space_unwrite(struct space *space);
+
+/* Calls each for every live page range, for the checker. */
+bool space_is_live(struct space *space, page_ref page);
+
+#endif

@@ -1,0 +1,533 @@
+/*
+ * store.c - opening, closing, statistics.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "storage/store.h"
+
+#define DEFAULT_DIRTY (UINT64_C(256) << 20)
+#define DEFAULT_MAP (UINT64_C(1) << 40)
+#define DEFAULT_SEGMENT (UINT64_C(16) << 20)
+#define DEFAULT_RECOVERY_MS 1000u
+#define LEAST_SLOTS 64u
+#define FIRST_GROWTH (UINT64_C(1) << 20)
+
+static char *join(const char *dir, const char *name)
+{
+    size_t room = strlen(dir) + strlen(name) + 2;
+    char *path = malloc(room);
+    if (path != NULL) {
+        snprintf(path, room, "%s/%s", dir, name);
+    }
+    return path;
+}
+
+static int fail_at(struct ps_store *store, struct ps_fault *fault, int err, const char *file,
+                   const char *what)
+{
+    (void)store;
+    int rc = errno_code(err);
+    fault_set(fault, rc, err, file, 0, "%s: %s", what, strerror(-err));
+    return rc;
+}
+
+static void set_defaults(struct ps_options *o)
+{
+    o->page_size = o->page_size == 0 ? PAGE_MIN : o->page_size;
+    o->dirty_memory = o->dirty_memory == 0 ? DEFAULT_DIRTY : o->dirty_memory;
+    o->map_size = o->map_size == 0 ? DEFAULT_MAP : o->map_size;
+    o->log_segment_size = o->log_segment_size == 0 ? DEFAULT_SEGMENT : o->log_segment_size;
+    o->max_recovery_ms = o->max_recovery_ms == 0 ? DEFAULT_RECOVERY_MS : o->max_recovery_ms;
+}
+
+static void init_locks(struct ps_store *store)
+{
+    pthread_mutex_init(&store->mu, NULL);
+    pthread_mutex_init(&store->log_mu, NULL);
+    pthread_mutex_init(&store->checkpoint_mu, NULL);
+    pthread_mutex_init(&store->fault_mu, NULL);
+    pthread_cond_init(&store->cond, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&store->log_cond, &monotonic);
+    pthread_cond_init(&store->checkpoint_cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+static struct ps_store *store_alloc(const char *dir, const struct ps_options *options)
+{
+    struct ps_store *store = NULL;
+    if (posix_memalign((void **)&store, 64, sizeof *store) != 0) {
+        return NULL;
+    }
+    memset(store, 0, sizeof *store);
+    if (options != NULL) {
+        store->options = *options;
+    }
+    set_defaults(&store->options);
+    store->vfs = store->options.vfs != NULL ? store->options.vfs : ps_vfs_posix();
+    store->fd = store->lock_fd = -1;
+    store->next_stamp = 1;
+    atomic_store(&store->durability, (int)store->options.durability);
+    atomic_store(&store->max_recovery_ms, store->options.max_recovery_ms);
+    init_locks(store);
+    store->dir = strdup(dir);
+    store->file_path = join(dir, "pando.db");
+    size_t readers = PS_MAX_SNAPSHOTS * sizeof *store->readers;
+    if (posix_memalign((void **)&store->readers, 64, readers) != 0) {
+        store->readers = NULL;
+    } else {
+        memset(store->readers, 0, readers);
+    }
+    return store;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int open_files(struct ps_store *store, struct ps_fault *fault)
+{
+    const struct ps_vfs *vfs = store->vfs;
+    bool only_look = store->options.read_only_check;
+    if (!only_look) {
+        int err = vfs->mkdir(vfs->ctx, store->dir, 0777);
+        if (err != 0 && err != -EEXIST) {
+            return fail_at(store, fault, err, store->dir, "making the directory");
+        }
+    }
+    char *lock = join(store->dir, "LOCK");
+    if (lock == NULL) {
+        return PS_NOMEM;
+    }
+    int flags = only_look ? O_RDONLY : O_RDWR | O_CREAT;
+    store->lock_fd = vfs->open(vfs->ctx, lock, flags, 0666);
+    int err = store->lock_fd < 0 ? store->lock_fd : vfs->lock(vfs->ctx, store->lock_fd);
+    if (err == -EWOULDBLOCK) {
+        fault_set(fault, PS_LOCKED, err, lock, 0, "the directory is in use by another process");
+        free(lock);
+        return PS_LOCKED;
+    }
+    int rc = err != 0 ? fail_at(store, fault, err, lock, "opening") : 0;
+    free(lock);
+    if (rc == 0) {
+        store->fd = vfs->open(vfs->ctx, store->file_path, flags, 0666);
+        if (store->fd < 0) {
+            rc = fail_at(store, fault, store->fd, store->file_path, "opening");
+        }
+    }
+    return rc;
+}
+
+static int map_file(struct ps_store *store, struct ps_fault *fault)
+{
+    const struct ps_vfs *vfs = store->vfs;
+    void *at = NULL;
+    int err = -ENOMEM;
+    size_t bytes = (size_t)store->options.map_size;
+    for (; bytes >= (size_t)64 << 20; bytes /= 2) {
+        err = vfs->mmap(vfs->ctx, store->fd, bytes, &at);
+        if (err != -ENOMEM) {
+            break;
+        }
+    }
+    if (err != 0) {
+        return fail_at(store, fault, err, store->file_path, "mapping");
+    }
+    store->map_bytes = bytes;
+    store->base[0] = at;
+    store->verified_bytes = (bytes >> store->page_shift) / 8 + 64;
+    void *bits = mmap(NULL, store->verified_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bits == MAP_FAILED) {
+        store->verified_bytes = 0;
+        return fail_at(store, fault, -ENOMEM, store->file_path, "memory for page checks");
+    }
+    store->verified = bits;
+    return 0;
+}
+
+static int open_memory(struct ps_store *store)
+{
+    store->page_size = store->options.page_size;
+    if (store->page_size < PAGE_MIN || store->page_size > PAGE_MAX ||
+        (store->page_size & (store->page_size - 1)) != 0) {
+        return PS_INVALID;
+    }
+    store->page_shift = (uint32_t)__builtin_ctz(store->page_size);
+    uint64_t slots = store->options.dirty_memory >> store->page_shift;
+    int rc = arena_open(&store->arena, slots < LEAST_SLOTS ? LEAST_SLOTS : slots,
+                        store->page_shift);
+    store->base[1] = store->arena.memory;
+    for (unsigned i = 0; i < 4; i++) {
+        store->scratch[i] = malloc(store->page_size);
+        store->keys[i] = malloc(store->page_size);
+        if (store->scratch[i] == NULL || store->keys[i] == NULL) {
+            rc = PS_NOMEM;
+        } else {
+            memset(store->scratch[i], 0, store->page_size);
+        }
+    }
+    return rc;
+}
+
+/* The state to begin with: empty for a new store, the checkpoint's otherwise. */
+static int first_state(struct ps_store *store, bool fresh, struct ps_fault *fault)
+{
+    struct state *state = state_new(store);
+    struct state *file_state = fresh ? NULL : state_new(store);
+    if (state == NULL || (!fresh && file_state == NULL)) {
+        return PS_NOMEM;
+    }
+    atomic_store(&store->published, state);
+    store->tip = state;
+    store->file_state = file_state;
+    if (fresh) {
+        atomic_store(&state->stamp, store->next_stamp++);
+        return 0;
+    }
+    int rc = recovery_load_state(store, file_state, fault);
+    rc = rc == 0 ? state_copy(state, file_state) : rc;
+    atomic_store(&state->stamp, stamp_of(file_state));
+    atomic_store(&store->published_seq, state->seq);
+    store->next_stamp = store->meta.stamp + 1;
+    store->meta_stamps[0] = store->meta_stamps[1] = store->meta.stamp;
+    return rc;
+}
+
+static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault)
+{
+    const struct ps_vfs *vfs = store->vfs;
+    uint64_t bytes;
+    int err = vfs->size(vfs->ctx, store->fd, &bytes);
+    if (err == 0 && fresh && bytes < META_RESERVED + FIRST_GROWTH) {
+        bytes = META_RESERVED + FIRST_GROWTH;
+        err = vfs->fallocate(vfs->ctx, store->fd, 0, bytes);
+    }
+    if (err != 0) {
+        return fail_at(store, fault, err, store->file_path, "sizing");
+    }
+    uint64_t pages = bytes >> store->page_shift;
+    if (!fresh && pages < store->meta.file_pages) {
+        fault_set(fault, PS_CORRUPT, 0, store->file_path, bytes,
+                  "the file is shorter than its meta says (%llu pages)",
+                  (unsigned long long)store->meta.file_pages);
+        return PS_CORRUPT;
+    }
+    if ((pages << store->page_shift) > store->map_bytes) {
+        return fail_at(store, fault, -ENOMEM, store->file_path, "address space");
+    }
+    int rc = space_init(&store->space, vfs, store->fd, store->page_shift,
+                        META_RESERVED >> store->page_shift, pages);
+    store->space_open = true;
+    atomic_store(&store->file_pages, pages);
+    if (rc == 0 && !fresh) {
+        rc = space_load(&store->space, &store->meta.space, fault);
+        if (rc != 0 && fault != NULL) {
+            snprintf(fault->file, sizeof fault->file, "%s", store->file_path);
+        }
+    }
+    return rc;
+}
+
+/* A new store is made by its first checkpoint, of nothing. */
+static int create(struct ps_store *store, struct ps_fault *fault)
+{
+    store->meta.page_size = store->page_size;
+    if (getrandom(store->meta.id, sizeof store->meta.id, 0) != sizeof store->meta.id) {
+        return fail_at(store, fault, -EIO, store->dir, "random numbers");
+    }
+    struct log_pos none = {0};
+    int rc = log_start(store->log, &none, fault);
+    if (rc == 0) {
+        token_take(store);
+        rc = checkpoint_run(store, true);
+        token_give(store);
+        if (rc != 0) {
+            ps_last_fault(store, fault);
+        }
+    }
+    int err = store->vfs->sync_dir(store->vfs->ctx, store->dir);
+    return rc != 0 || err == 0 ? rc : fail_at(store, fault, err, store->dir, "syncing");
+}
+
+static int open_all(struct ps_store *store, struct ps_recovery *report, struct ps_fault *fault)
+{
+    bool fresh;
+    int rc = open_files(store, fault);
+    rc = rc == 0 ? recovery_choose_meta(store, &store->meta, &fresh, fault) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    if (fresh && store->options.read_only_check) {
+        fault_set(fault, PS_CORRUPT, 0, store->file_path, 0, "no meta: not a store, or an empty one");
+        return PS_CORRUPT;
+    }
+    store->options.page_size = fresh ? store->options.page_size : store->meta.page_size;
+    rc = open_memory(store);
+    rc = rc == 0 ? map_file(store, fault) : rc;
+    rc = rc == 0 ? open_space(store, fresh, fault) : rc;
+    rc = rc == 0 ? first_state(store, fresh, fault) : rc;
+    rc = rc == 0 ? snapshot_init(store, &store->checkpoint_snap) : rc;
+    if (rc != 0 || store->options.read_only_check) {
+        return rc;
+    }
+    rc = log_open(store->vfs, store->dir, store->options.log_segment_size, &store->log, fault);
+    if (rc != 0) {
+        return rc;
+    }
+    report->created = fresh;
+    if (fresh) {
+        return create(store, fault);
+    }
+    token_take(store);
+    rc = recover(store, report, fault);
+    token_give(store);
+    return rc;
+}
+
+int ps_open(const char *dir, const struct ps_options *options, struct ps_store **out,
+            struct ps_recovery *recovery, struct ps_fault *fault)
+{
+    struct timespec began, ended;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    struct ps_recovery report = {0};
+    struct ps_fault unused;
+    fault = fault == NULL ? &unused : fault;
+    memset(fault, 0, sizeof *fault);
+    *out = NULL;
+    struct ps_store *store = store_alloc(dir, options);
+    if (store == NULL || store->readers == NULL || store->file_path == NULL) {
+        return PS_NOMEM;
+    }
+    int rc = open_all(store, &report, fault);
+    if (rc == 0 && !store->options.read_only_check) {
+        rc = log_thread_start(store);
+        if (rc == 0 && !store->options.manual_checkpoint) {
+            rc = checkpoint_thread_start(store);
+        }
+    }
+    if (rc != 0) {
+        if (fault->code == 0) {
+            fault_set(fault, rc, 0, dir, 0, "%s", ps_strerror(rc));
+        }
+        store->poisoned = PS_POISONED; /* nothing more is written */
+        (void)ps_close(store, false);
+        return rc;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    report.microseconds = (uint64_t)((ended.tv_sec - began.tv_sec) * 1000000 +
+                                     (ended.tv_nsec - began.tv_nsec) / 1000);
+    if (recovery != NULL) {
+        *recovery = report;
+    }
+    *out = store;
+    return 0;
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+static void free_groups(struct group *g)
+{
+    while (g != NULL) {
+        struct group *next = g->next;
+        if (g->state != NULL) {
+            state_free(g->state);
+        }
+        group_free(g);
+        g = next;
+    }
+}
+
+static void free_states(struct state *s)
+{
+    while (s != NULL) {
+        struct state *next = s->next;
+        state_free(s);
+        s = next;
+    }
+}
+
+static void release_memory(struct ps_store *store)
+{
+    free_groups(store->groups);
+    free_groups(store->group_pool);
+    free_states(store->state_pool);
+    free_states(store->retired);
+    state_free(atomic_load(&store->published));
+    state_free(store->file_state);
+    while (store->names != NULL) {
+        struct tree_name *next = store->names->next;
+        free(store->names);
+        store->names = next;
+    }
+    reclaim_close(store);
+    vec_free(&store->adopting);
+    vec_free(&store->sweep.key);
+    vec_free(&store->sweep.next);
+    if (store->space_open) {
+        space_destroy(&store->space);
+    }
+    arena_close(&store->arena);
+    for (unsigned i = 0; i < 4; i++) {
+        free(store->scratch[i]);
+        free(store->keys[i]);
+    }
+    free(store->items);
+    free(store->readers);
+    free(store->dir);
+    free(store->file_path);
+    free(store);
+}
+
+int ps_close(struct ps_store *store, bool checkpoint)
+{
+    const struct ps_vfs *vfs = store->vfs;
+    int rc = 0;
+    if (store->log_thread_runs && store->poisoned == 0) {
+        rc = ps_get_durability(store) != PS_NONE ? ps_flush(store, ps_published(store)) : 0;
+        if (rc == 0 && checkpoint) {
+            rc = checkpoint_ask(store, true);
+        }
+    }
+    checkpoint_thread_stop(store);
+    log_thread_stop(store);
+    if (store->log != NULL) {
+        log_close(store->log);
+    }
+    if (store->base[0] != NULL) {
+        (void)vfs->munmap(vfs->ctx, (void *)(uintptr_t)store->base[0], store->map_bytes);
+    }
+    if (store->verified != NULL) {
+        munmap((void *)store->verified, store->verified_bytes);
+    }
+    if (store->fd >= 0) {
+        (void)vfs->close(vfs->ctx, store->fd);
+    }
+    if (store->lock_fd >= 0) {
+        (void)vfs->close(vfs->ctx, store->lock_fd);
+    }
+    release_memory(store);
+    return rc;
+}
+
+/* ---- settings and statistics ------------------------------------------------------------------ */
+
+void ps_set_max_recovery(struct ps_store *store, uint32_t ms)
+{
+    atomic_store(&store->max_recovery_ms, ms == 0 ? DEFAULT_RECOVERY_MS : ms);
+}
+
+int ps_set_durability(struct ps_store *store, enum ps_durability level)
+{
+    pthread_mutex_lock(&store->mu);
+    while (store->token_taken || store->txn_open) {
+        pthread_cond_wait(&store->cond, &store->mu);
+    }
+    store->token_taken = store->txn_open = true;
+    pthread_mutex_unlock(&store->mu);
+    int rc = token_prepare(store);
+    if (rc == 0 && ps_get_durability(store) == PS_NONE && level != PS_NONE) {
+        /* What is not in the log has to be in the file first, and the log goes on after it. */
+        rc = checkpoint_run(store, true);
+        if (rc == 0) {
+            struct ps_fault fault = {0};
+            pthread_mutex_lock(&store->log_mu);
+            rc = log_start(store->log, &store->meta.pos, &fault);
+            pthread_mutex_unlock(&store->log_mu);
+            if (rc != 0) {
+                store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s",
+                            fault.what);
+            }
+        }
+    }
+    if (rc == 0) {
+        atomic_store(&store->durability, (int)level);
+    }
+    pthread_mutex_lock(&store->mu);
+    store->txn_open = false;
+    pthread_mutex_unlock(&store->mu);
+    token_give(store);
+    return rc;
+}
+
+void show_stats(struct ps_store *store)
+{
+    store->stat.arena_slots = store->arena.capacity;
+    store->stat.arena_slots_used = store->arena.used;
+    store->stat.arena_slots_peak = store->arena.peak;
+    store->stat.pages_waiting = 0;
+    for (size_t i = 0; i < store->holders.n; i++) {
+        store->stat.pages_waiting += store->holders.at[i].waiting.n;
+    }
+    store->shown = store->stat;
+}
+
+static void log_stats(struct ps_store *store, struct ps_stat *stat)
+{
+    struct log_stats log;
+    pthread_mutex_lock(&store->log_mu);
+    if (store->log != NULL) {
+        log_get_stats(store->log, &log);
+        stat->log_segments = log.segments;
+        stat->log_bytes_written = log.bytes_written;
+        stat->log_syncs = log.syncs;
+        stat->log_epochs = log.epochs;
+        stat->log_pieces = log.pieces;
+    }
+    pthread_mutex_unlock(&store->log_mu);
+}
+
+void ps_stats(struct ps_store *store, struct ps_stat *stat)
+{
+    uint64_t free_pages = space_free_pages(&store->space);
+    uint64_t pages = space_pages(&store->space);
+    struct ps_stat log = {0};
+    log_stats(store, &log);
+    pthread_mutex_lock(&store->mu);
+    *stat = store->shown;
+    const struct state *state = atomic_load(&store->published);
+    stat->page_size = store->page_size;
+    stat->file_pages = pages;
+    stat->file_bytes = pages << store->page_shift;
+    stat->file_pages_free = free_pages;
+    stat->trees = 0;
+    stat->entries = 0;
+    for (uint32_t i = 0; i < state->ntrees; i++) {
+        stat->trees += state->trees[i].name != NULL;
+        stat->entries += child_entries(&state->trees[i].root);
+    }
+    stat->published_seq = state->seq;
+    stat->durable_seq = ps_durable(store);
+    stat->checkpoint_seq = store->file_state != NULL ? store->file_state->seq : 0;
+    stat->log_checkpoint_position =
+        store->file_state != NULL ? store->file_state->pos.position : 0;
+    stat->log_position = state->pos.position;
+    stat->groups_unpublished = store->unpublished;
+    stat->checkpoints = store->stat.checkpoints;
+    stat->checkpoint_pages = store->stat.checkpoint_pages;
+    stat->checkpoint_bytes = store->stat.checkpoint_bytes;
+    stat->last_checkpoint_us = store->stat.last_checkpoint_us;
+    stat->states_dropped = store->stat.states_dropped;
+    stat->snapshots_pinned = store->stat.snapshots_pinned;
+    stat->snapshots = 0;
+    unsigned high = atomic_load(&store->readers_high);
+    uint64_t oldest = 0;
+    for (unsigned i = 0; i < high; i++) {
+        uint64_t stamp = atomic_load(&store->readers[i].announced);
+        stat->snapshots += stamp != 0;
+        oldest = stamp != 0 && (oldest == 0 || stamp < oldest) ? stamp : oldest;
+    }
+    stat->oldest_snapshot_stamp = oldest;
+    pthread_mutex_unlock(&store->mu);
+    stat->log_segments = log.log_segments;
+    stat->log_bytes_written = log.log_bytes_written;
+    stat->log_syncs = log.log_syncs;
+    stat->log_epochs = log.log_epochs;
+    stat->log_pieces = log.log_pieces;
+    stat->snapshot_retries = atomic_load(&store->snapshot_retries);
+    stat->pages_verified = atomic_load(&store->pages_verified);
+}

@@ -1,0 +1,382 @@
+/*
+ * store.h - the engine's own view of a store: what its files share. Not installed.
+ *
+ * The path of a write:  txn.c (begin, reserve, savepoints) -> tree.c (copy-on-write changes)
+ *   -> commit.c (log record, durability, publication) -> reclaim.c (slots and pages come back).
+ * The path of a read:   snapshot.c (announce) -> lookup.c / cursor.c -> node.c, verify.c.
+ * Behind them:          checkpoint.c (arena -> file), relink.c (file pages replace slots),
+ *                       recovery.c (meta + log -> state).
+ *
+ * Stamps, births and deaths (numbers of the invariants are used in the other files):
+ *  I1 Stamps rise by every transaction and savepoint and are never used twice, across restarts too.
+ *  I2 A page is part of the states whose stamp is in [birth, death). A published page is never
+ *     written; a page may be changed in place only if its birth is >= the transaction's base.
+ *  I3 A page is reused only when no pinned stamp is in [birth, death): announced readers, the
+ *     published state, executed but unpublished ones, open savepoints, the running checkpoint; for
+ *     pages of the file also both durable metas.
+ *  I4 Only arena pages refer to arena pages.
+ *  I5 A state is published only after its log record has the durability asked for.
+ *
+ * Locks, outermost first: the writer token (token.c; held from begin to commit, or by internal
+ * work), checkpoint_mu, log_mu, mu, space.mu, fault_mu. `mu` is short and guards the token, the
+ * list of groups, publication, the pool of states, and the reader table's allocation.
+ */
+#ifndef PANDO_STORAGE_STORE_H
+#define PANDO_STORAGE_STORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "storage/arena.h"
+#include "storage/log.h"
+#include "storage/meta.h"
+#include "storage/page.h"
+#include "storage/pandostore.h"
+#include "storage/space.h"
+#include "storage/vec.h"
+#include "storage/vfs.h"
+
+struct tree_name {
+    struct tree_name *next;
+    uint8_t len;
+    char bytes[PS_MAX_TREE_NAME];
+};
+
+/* A tree in a state. */
+struct tree_root {
+    struct child root; /* ref 0: empty */
+    const struct tree_name *name; /* NULL: no such tree */
+    uint8_t level;     /* of the root page */
+};
+
+/* A state: immutable once executed. Memory comes from a pool and stays a state for the life of the
+ * store, so that a reader may look at the stamp of one that was just reused. */
+struct state {
+    _Atomic uint64_t stamp;
+    uint64_t seq;       /* commit sequence */
+    struct log_pos pos; /* where the log continues after it */
+    uint32_t ntrees, room;
+    struct tree_root *trees;
+    struct state *next; /* in the pool or the list of retired ones */
+};
+
+/* A page that died. For slots with an image in the file, the image has a record of its own. */
+struct death {
+    page_ref ref;
+    uint64_t birth, death;
+    uint32_t pages;
+};
+typedef VEC(struct death) deaths;
+
+enum group_status { GROUP_QUEUED, GROUP_WRITING, GROUP_PUBLISHED, GROUP_DROPPED };
+
+/* Somebody waiting for a group. */
+struct waiter {
+    bool done;
+    int rc;
+};
+
+/* An executed transaction on its way to being published, with what is needed to undo it. */
+struct group {
+    struct group *next;
+    struct state *state;
+    enum group_status status;
+    enum ps_durability level;
+    bool logged;
+    struct waiter *waiter;
+    uint64_t stamp;
+    VEC(uint8_t) ops;
+    uint64_t nops;
+    VEC(page_ref) born; /* slots */
+    deaths deaths;
+};
+
+struct ps_view {
+    struct ps_store *store;
+    const struct state *state; /* NULL: holds none */
+    struct ps_txn *txn;        /* NULL: a snapshot's */
+};
+
+struct ps_snapshot {
+    struct ps_view view;
+    unsigned slot;
+};
+
+struct savepoint {
+    uint64_t base, stamp;
+    size_t born, deaths, ops;
+    uint64_t nops;
+    uint32_t ntrees;
+    struct tree_root *trees;
+    bool changed;
+};
+
+struct ps_txn {
+    struct ps_view view;
+    struct state *state; /* the one being made */
+    struct group *group;
+    uint64_t stamp;      /* births of new pages, deaths of old ones */
+    uint64_t base;       /* births from here on are ours to change */
+    uint64_t changes;    /* counts every change: cursors compare */
+    uint64_t reserved_log;
+    int error;           /* a change failed half-way: only rolling back is left */
+    bool changed;
+    bool replay;         /* recovery: nothing is logged */
+    bool internal;       /* relinking: no operations, no sequence */
+    unsigned nsavepoints;
+    struct savepoint savepoints[PS_MAX_SAVEPOINTS];
+};
+
+struct reader_slot {
+    _Alignas(64) _Atomic uint64_t announced; /* 0: none */
+};
+
+/* Pages that wait for one pinned stamp to go. */
+struct holder {
+    uint64_t stamp;
+    bool file; /* waits for a meta as well as for readers */
+    deaths waiting;
+};
+
+struct checkpoint_page {
+    page_ref slot, file;
+};
+
+struct ps_store {
+    /* reading */
+    const uint8_t *base[2]; /* the file's mapping, the arena */
+    uint32_t page_shift, page_size;
+    _Atomic uint64_t *verified; /* a bit per file page: was checked since open or last write */
+    size_t verified_bytes;
+    _Atomic(struct state *) published;
+    struct reader_slot *readers;
+    _Atomic unsigned readers_high;
+    _Atomic uint64_t snapshot_retries, pages_verified;
+    _Atomic uint64_t published_seq;
+    _Atomic uint64_t file_pages; /* in the file: references beyond are damage */
+
+    /* files */
+    struct ps_options options;
+    const struct ps_vfs *vfs;
+    char *dir, *file_path;
+    int fd, lock_fd;
+    size_t map_bytes;
+    struct space space;
+    bool space_open;
+    struct log *log;
+    struct meta meta; /* of the last complete checkpoint */
+
+    /* the writer token and what it guards */
+    pthread_mutex_t mu;
+    pthread_cond_t cond; /* token, publication, checkpoint completion */
+    bool token_taken, txn_open;
+    struct arena arena;
+    struct ps_txn txn, internal_txn;
+    struct state *tip;     /* newest executed state */
+    uint64_t next_stamp;
+    deaths dead_slots, dead_pages;      /* published deaths, not looked at yet */
+    deaths unmapped;                    /* deaths of file pages the next space map has to record */
+    VEC(struct holder) holders;
+    VEC(uint64_t) pins;                 /* scratch */
+    VEC(struct checkpoint_page) adopting; /* of a complete checkpoint, not taken over yet */
+    size_t adopted;
+    bool long_keys;          /* keys in runs are or were about: separators may be, too */
+    uint64_t relink_pending; /* live slots that have an image in the file */
+    struct relink_cursor {
+        bool active;
+        ps_tree tree;
+        VEC(uint8_t) key, next; /* where it is; where it goes on */
+    } sweep;
+    int64_t log_allowance; /* bytes of log known to be there */
+    int64_t log_allowance_commits;
+    uint8_t *scratch[4];   /* a page each: building nodes */
+    uint8_t *keys[4];      /* a page each: putting keys together */
+    uint8_t *items;        /* redistribution (tree_split.c) */
+    size_t items_room;
+
+    /* groups and publication: under mu */
+    struct group *groups, *groups_last; /* oldest first; published ones until harvested */
+    struct group *group_pool;
+    struct state *state_pool;
+    struct state *retired;
+    struct tree_name *names;
+    unsigned char snapshot_taken[PS_MAX_SNAPSHOTS];
+    unsigned unpublished;
+    bool log_broken; /* unpublished states were dropped: undo before the next transaction */
+    int poisoned;    /* PS_POISONED once a sync failed */
+    _Atomic uint64_t durable_seq;
+    _Atomic int durability;
+    _Atomic uint32_t max_recovery_ms;
+    _Atomic uint64_t ops_since_checkpoint;
+
+    /* the log thread */
+    pthread_mutex_t log_mu;
+    pthread_cond_t log_cond;
+    pthread_t log_thread;
+    bool log_thread_runs, log_stop;
+    bool unsynced;          /* something was written and not synced */
+    uint64_t flush_wanted;  /* sequence somebody waits for */
+    uint64_t written_seq;   /* in the operating system */
+
+    /* the checkpoint thread */
+    pthread_mutex_t checkpoint_mu;
+    pthread_cond_t checkpoint_cond;
+    pthread_t checkpoint_thread;
+    bool checkpoint_thread_runs, checkpoint_stop;
+    bool hurry;             /* somebody waits for slots */
+    uint64_t checkpoint_asked, checkpoint_done; /* tickets */
+    int checkpoint_rc;
+    int64_t checkpoint_not_before; /* after a failure, in ms */
+    struct ps_snapshot checkpoint_snap;
+    uint64_t meta_stamps[2];
+    struct state *file_state; /* the last checkpoint's state, all references in the file */
+
+    pthread_mutex_t fault_mu;
+    struct ps_fault fault;
+    struct ps_stat stat;  /* counters; each the token's or mu's */
+    struct ps_stat shown; /* a copy for ps_stats; mu */
+};
+
+/* ---- pages (verify.c) ---------------------------------------------------------------------- */
+
+static inline const struct page *page_at(const struct ps_store *store, page_ref ref)
+{
+    return (const struct page *)(const void *)(store->base[ref >> 63] +
+                                               (ref << store->page_shift));
+}
+
+static inline bool page_is_verified(const struct ps_store *store, page_ref ref)
+{
+    uint64_t word = atomic_load_explicit(&store->verified[ref / 64], memory_order_relaxed);
+    return (word >> (ref % 64)) & 1;
+}
+
+int page_verify(struct ps_store *store, const struct child *child, unsigned level);
+int run_verify(struct ps_store *store, const struct run_ref *run);
+void page_unverify(struct ps_store *store, page_ref ref);
+
+/* The page of a child, checked on first use. */
+static inline int page_get(struct ps_store *store, const struct child *child, unsigned level,
+                           const struct page **page)
+{
+    *page = page_at(store, child->ref);
+    if (unlikely(!ref_in_arena(child->ref) && !page_is_verified(store, child->ref))) {
+        return page_verify(store, child, level);
+    }
+    return 0;
+}
+
+/* ---- errors (error.c) ----------------------------------------------------------------------- */
+
+/* Records where something went wrong and returns the code. */
+int store_fault(struct ps_store *store, int code, int sys_errno, const char *file, uint64_t offset,
+                const char *format, ...) __attribute__((format(printf, 6, 7)));
+void fault_set(struct ps_fault *fault, int code, int sys_errno, const char *file, uint64_t offset,
+               const char *format, ...) __attribute__((format(printf, 6, 7)));
+void store_message(struct ps_store *store, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int errno_code(int negative_errno);
+
+/* ---- snapshots (snapshot.c) ------------------------------------------------------------------ */
+
+int snapshot_init(struct ps_store *store, struct ps_snapshot *snap);
+void snapshot_fini(struct ps_snapshot *snap);
+
+/* ---- states and publication (state.c) ------------------------------------------------------- */
+
+struct state *state_new(struct ps_store *store);                 /* mu not held */
+int state_copy(struct state *to, const struct state *from);      /* all but the stamp */
+int state_room(struct state *state, uint32_t ntrees);
+void state_retire(struct ps_store *store, struct state *state);  /* mu held */
+void state_free(struct state *state);
+uint64_t stamp_of(const struct state *state);
+const struct tree_name *name_intern(struct ps_store *store, struct ps_slice name); /* mu not held */
+
+struct group *group_new(struct ps_store *store); /* mu not held */
+void group_recycle(struct ps_store *store, struct group *group);
+void group_free(struct group *group);
+/* Publishes the oldest groups up to and including `last`; mu held. */
+void publish_through(struct ps_store *store, struct group *last);
+
+/* ---- the token (token.c) -------------------------------------------------------------------- */
+
+void token_take(struct ps_store *store);  /* internal work */
+void token_give(struct ps_store *store);
+void show_stats(struct ps_store *store); /* with the token and mu */
+/* What every holder does first: undo dropped groups, harvest published ones, adopt, reclaim. */
+int token_prepare(struct ps_store *store);
+void harvest(struct ps_store *store);
+
+/* ---- reclaiming (reclaim.c) ----------------------------------------------------------------- */
+
+void reclaim(struct ps_store *store);
+void reclaim_close(struct ps_store *store);
+void dead_page_later(struct ps_store *store, const struct death *d);
+
+/* ---- transactions (txn.c) ------------------------------------------------------------------- */
+
+int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay, bool internal);
+void txn_discard(struct ps_txn *txn); /* undoes all of it; the token stays */
+void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t ndeaths);
+int txn_alloc(struct ps_txn *txn, uint32_t pages, page_ref *ref);
+/* The page is no longer part of the state: its slot, and its image in the file, die (or are free
+ * at once if this transaction made it). */
+int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages);
+/* Relinking: the slot dies, its image in the file lives on. */
+int txn_drop_slot(struct ps_txn *txn, page_ref ref);
+int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
+            struct ps_slice value);
+uint64_t txn_free_slots(const struct ps_store *store);
+uint64_t slots_kept_back(const struct ps_store *store);
+
+/* Log operations. */
+enum { OP_PUT = 1, OP_DELETE = 2, OP_CREATE = 3, OP_DROP = 4, OP_CLEAR = 5 };
+
+/* ---- trees (tree.c, tree_split.c, tree_free.c) ---------------------------------------------- */
+
+struct path {
+    unsigned levels; /* of the tree; entry [level] */
+    struct page *page[TREE_MAX_LEVELS];
+    unsigned index[TREE_MAX_LEVELS];
+};
+
+int tree_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value);
+int tree_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key);
+int tree_clear(struct ps_txn *txn, ps_tree tree);
+/* Makes the page that a child entry names this transaction's own; updates the entry. */
+int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct page **page);
+
+/* ---- commit (commit.c) ---------------------------------------------------------------------- */
+
+/* Ends an internal transaction (relinking, replay): published, without a record. The token stays. */
+int commit_internal(struct ps_store *store, struct ps_txn *txn);
+int log_thread_start(struct ps_store *store);
+void log_thread_stop(struct ps_store *store);
+int log_room(struct ps_store *store, uint64_t bytes);
+
+/* ---- checkpoints (checkpoint.c, checkpoint_write.c), relinking (relink.c) --------------------- */
+
+int checkpoint_thread_start(struct ps_store *store);
+void checkpoint_thread_stop(struct ps_store *store);
+/* Makes one now in the calling thread; with_token: the caller holds the token. */
+int checkpoint_run(struct ps_store *store, bool with_token);
+/* Asks for one; wait: until it is done. */
+int checkpoint_ask(struct ps_store *store, bool wait);
+bool checkpoint_due(struct ps_store *store); /* with the token */
+void checkpoint_if_due(struct ps_store *store);
+int meta_write_both(struct ps_store *store, const struct meta *meta, struct state *file_state);
+bool roots_in_file(const struct state *state);
+void adopt(struct ps_store *store, size_t most);
+int relink_children(struct ps_txn *txn, struct page *branch);
+int relink_leaf(struct ps_txn *txn, struct page *leaf);
+int relink_sweep(struct ps_txn *txn, unsigned paths);
+int relink_idle(struct ps_store *store);
+
+/* ---- recovery (recovery.c) ------------------------------------------------------------------ */
+
+int recovery_choose_meta(struct ps_store *store, struct meta *meta, bool *fresh,
+                         struct ps_fault *fault);
+int recovery_load_state(struct ps_store *store, struct state *state, struct ps_fault *fault);
+int recover(struct ps_store *store, struct ps_recovery *recovery, struct ps_fault *fault);
+
+#endif

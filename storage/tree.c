@@ -1,0 +1,243 @@
+/*
+ * tree.c - changing a tree: copying the path, putting, deleting, emptying.
+ *
+ * A change owns its path from the root down (page_own copies what is not this transaction's), then
+ * changes the leaf, then carries the difference in the number of entries up. Nodes that overflow or
+ * run low are rebuilt in tree_split.c.
+ *
+ * Invariants: those of node.h, and
+ *  T1 A branch's entry for a child holds that child's birth and the exact number of entries below;
+ *     its overflow flag is set if any page below may have runs.
+ *  T2 All leaves are on level 0; an empty tree has no page.
+ *
+ * Threads: the holder of the token, in a transaction.
+ */
+#include "storage/tree.h"
+
+#include "storage/overflow.h"
+
+int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct page **page)
+{
+    struct ps_store *store = txn->view.store;
+    if (ref_in_arena(child->ref) && child->birth >= txn->base) {
+        *page = page_mut(store, child->ref);
+        return 0;
+    }
+    const struct page *old;
+    int rc = page_get(store, child, level, &old);
+    page_ref ref;
+    if (rc == 0) {
+        rc = txn_alloc(txn, 1, &ref);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    struct page *copy = page_mut(store, ref);
+    memcpy(copy, old, store->page_size);
+    copy->birth = txn->stamp;
+    copy->number = 0;
+    rc = txn_drop(txn, child->ref, child->birth, 1);
+    child->ref = ref;
+    child->birth = txn->stamp;
+    *page = copy;
+    if (rc == 0 && store->relink_pending > 0 && txn->nsavepoints == 0) {
+        rc = level > 0 ? relink_children(txn, copy) : relink_leaf(txn, copy);
+    }
+    return rc;
+}
+
+int path_own(struct ps_txn *txn, struct tree_root *root, struct ps_slice key, unsigned to_level,
+             struct path *path)
+{
+    struct ps_store *store = txn->view.store;
+    struct child *entry = &root->root;
+    path->levels = root->level + 1u;
+    unsigned level = root->level;
+    int rc = page_own(txn, entry, level, &path->page[level]);
+    while (rc == 0 && level > to_level) {
+        struct page *branch = path->page[level];
+        unsigned i;
+        rc = node_search_child(store, branch, key, &i);
+        if (rc != 0) {
+            break;
+        }
+        path->index[level] = i;
+        struct child child;
+        node_child(branch, i, &child);
+        page_ref before = child.ref;
+        level--;
+        rc = page_own(txn, &child, level, &path->page[level]);
+        if (child.ref != before) {
+            node_set_child(branch, i, &child);
+        }
+    }
+    return rc;
+}
+
+/* Adds to the number of entries of every ancestor's entry, and marks overflow. */
+static void path_add(const struct path *path, struct tree_root *root, int64_t delta, bool overflow)
+{
+    uint64_t flag = overflow ? CHILD_OVERFLOW : 0;
+    for (unsigned level = 1; level < path->levels; level++) {
+        struct child child;
+        node_child(path->page[level], path->index[level], &child);
+        child.count = (child.count + (uint64_t)delta) | flag;
+        node_set_child(path->page[level], path->index[level], &child);
+    }
+    root->root.count = (root->root.count + (uint64_t)delta) | flag;
+}
+
+/* Makes the runs that an entry needs: a long key (unless it has its run), a long value. */
+static int make_runs(struct ps_txn *txn, struct node_entry *e)
+{
+    struct ps_store *store = txn->view.store;
+    int rc = 0;
+    if (e->key.len > key_inline_max(store->page_size) && e->key_run.ref == 0) {
+        store->long_keys = true;
+        rc = run_make(txn, e->key, &e->key_run);
+    }
+    if (rc == 0 && entry_cell_size(e, true, 0) > leaf_cell_max(store->page_size)) {
+        rc = run_make(txn, e->value, &e->value_run);
+        e->value.len = 0;
+    }
+    return rc;
+}
+
+static int new_root(struct ps_txn *txn, struct tree_root *root)
+{
+    page_ref ref;
+    int rc = txn_alloc(txn, 1, &ref);
+    if (rc == 0) {
+        struct page *p = page_mut(txn->view.store, ref);
+        memset(p, 0, PAGE_HEADER);
+        node_init(p, txn->view.store->page_size, PAGE_LEAF, 0, NULL, 0);
+        p->birth = txn->stamp;
+        root->root = (struct child){ref, txn->stamp, 0};
+        root->level = 0;
+    }
+    return rc;
+}
+
+/* Replaces the value of entry i; the new one has another length or lives elsewhere. */
+static int replace(struct ps_txn *txn, struct tree_root *root, struct path *path, unsigned i,
+                   struct ps_slice value)
+{
+    struct ps_store *store = txn->view.store;
+    struct page *leaf = path->page[0];
+    struct node_entry e;
+    int rc = node_read(store, leaf, i, store->keys[0], &e);
+    if (rc != 0) {
+        return rc;
+    }
+    struct run_ref old = e.value_run;
+    e.value = value;
+    e.value_run.ref = 0;
+    rc = make_runs(txn, &e);
+    if (rc == 0 && old.ref != 0) {
+        rc = run_drop(txn, &old);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    node_remove(leaf, i, store->page_size);
+    path_add(path, root, 0, e.key_run.ref != 0 || e.value_run.ref != 0);
+    return node_put(txn, root, path, 0, i, &e);
+}
+
+int tree_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value)
+{
+    struct ps_store *store = txn->view.store;
+    struct tree_root *root = &txn->state->trees[tree];
+    struct path path;
+    int rc = root->root.ref == 0 ? new_root(txn, root) : 0;
+    if (rc == 0) {
+        rc = path_own(txn, root, key, 0, &path);
+    }
+    unsigned i;
+    bool exact;
+    if (rc == 0) {
+        rc = node_search(store, path.page[0], key, 0, &i, &exact);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    if (exact) {
+        return node_overwrite(path.page[0], i, value) ? 0 : replace(txn, root, &path, i, value);
+    }
+    struct node_entry e = {.key = key, .value = value};
+    rc = make_runs(txn, &e);
+    if (rc != 0) {
+        return rc;
+    }
+    path_add(&path, root, 1, e.key_run.ref != 0 || e.value_run.ref != 0);
+    return node_put(txn, root, &path, 0, i, &e);
+}
+
+int tree_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
+{
+    struct ps_store *store = txn->view.store;
+    struct tree_root *root = &txn->state->trees[tree];
+    struct ps_slice ignored;
+    int rc = ps_get(&txn->view, tree, key, &ignored);
+    struct path path;
+    if (rc == 0) {
+        rc = path_own(txn, root, key, 0, &path);
+    }
+    unsigned i = 0;
+    bool exact = false;
+    if (rc == 0) {
+        rc = node_search(store, path.page[0], key, 0, &i, &exact);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    PS_ASSERT(exact);
+    struct run_ref key_run, value_run;
+    node_runs(path.page[0], i, &key_run, &value_run);
+    rc = key_run.ref != 0 ? run_drop(txn, &key_run) : 0;
+    if (rc == 0 && value_run.ref != 0) {
+        rc = run_drop(txn, &value_run);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    node_remove(path.page[0], i, store->page_size);
+    path_add(&path, root, -1, false);
+    return node_thinned(txn, root, &path, 0);
+}
+
+/* Drops a page with all below it. Leaves are visited only where runs may be. */
+static int drop_subtree(struct ps_txn *txn, const struct child *child, unsigned level)
+{
+    struct ps_store *store = txn->view.store;
+    int rc = 0;
+    if (level > 0 || (child->count & CHILD_OVERFLOW) != 0) {
+        const struct page *p;
+        rc = page_get(store, child, level, &p);
+        for (unsigned i = 0; rc == 0 && i < p->count; i++) {
+            if (p->flags & PAGE_HAS_OVERFLOW) {
+                struct run_ref key, value;
+                node_runs(p, i, &key, &value);
+                rc = key.ref != 0 ? run_drop(txn, &key) : 0;
+                rc = rc == 0 && value.ref != 0 ? run_drop(txn, &value) : rc;
+            }
+            if (rc == 0 && level > 0) {
+                struct child below;
+                node_child(p, i, &below);
+                rc = drop_subtree(txn, &below, level - 1);
+            }
+        }
+    }
+    return rc == 0 ? txn_drop(txn, child->ref, child->birth, 1) : rc;
+}
+
+int tree_clear(struct ps_txn *txn, ps_tree tree)
+{
+    struct tree_root *root = &txn->state->trees[tree];
+    int rc = root->root.ref != 0 ? drop_subtree(txn, &root->root, root->level) : 0;
+    if (rc == 0) {
+        memset(&root->root, 0, sizeof root->root);
+        root->level = 0;
+    }
+    return rc;
+}

@@ -1,0 +1,143 @@
+/*
+ * verify.c - trust in pages of the file: each is checked when it is first used after the store was
+ * opened, or after we wrote it; a bit per page remembers.
+ *
+ * Checked: checksum, number, kind, level, birth as the parent says (catches lost and stale writes),
+ * and that every offset, length and reference inside is within bounds, so that code that walks a
+ * page needs no checks of its own. Order of keys and counts are the full checker's (check.c).
+ *
+ * Threads: any; two threads may check the same page at once.
+ */
+#include "storage/crc32c.h"
+#include "storage/node.h"
+#include "storage/store.h"
+
+uint32_t page_crc(const struct page *p, size_t len)
+{
+    return crc32c(0, (const uint8_t *)p + sizeof p->crc, len - sizeof p->crc);
+}
+
+static void remember(struct ps_store *store, page_ref ref)
+{
+    atomic_fetch_or_explicit(&store->verified[ref / 64], UINT64_C(1) << (ref % 64),
+                             memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->pages_verified, 1, memory_order_relaxed);
+}
+
+void page_unverify(struct ps_store *store, page_ref ref)
+{
+    atomic_fetch_and_explicit(&store->verified[ref / 64], ~(UINT64_C(1) << (ref % 64)),
+                              memory_order_relaxed);
+}
+
+static uint64_t pages_in_file(struct ps_store *store)
+{
+    return atomic_load_explicit(&store->file_pages, memory_order_acquire);
+}
+
+static int damaged(struct ps_store *store, page_ref ref, const char *what)
+{
+    return store_fault(store, PS_CORRUPT, 0, store->file_path, ref << store->page_shift,
+                       "page %llu: %s", (unsigned long long)ref, what);
+}
+
+static bool run_ok(struct ps_store *store, const struct run_ref *run, uint64_t least)
+{
+    uint64_t pages = run->len > PS_MAX_VALUE ? UINT32_MAX : run_pages(run->len, store->page_shift);
+    return run->len >= least && run->len <= PS_MAX_VALUE && !ref_in_arena(run->ref) &&
+           run->ref >= META_RESERVED >> store->page_shift &&
+           run->ref + pages <= pages_in_file(store);
+}
+
+/* Bounds of one cell; its end must not pass the page's. */
+static const char *cell_problem(struct ps_store *store, const struct page *p, unsigned i)
+{
+    uint32_t at = node_offsets(p)[i];
+    uint32_t fixed = p->kind == PAGE_LEAF ? 4 : (uint32_t)sizeof(struct child) + 2;
+    if (at < p->heap || at + fixed > store->page_size ||
+        at + (uint64_t)node_cell_size(p, i) > store->page_size) {
+        return "a cell is outside the page";
+    }
+    struct run_ref key, value;
+    node_runs(p, i, &key, &value);
+    bool key_in_run;
+    uint32_t suffix;
+    node_key_size(p, i, &suffix, &key_in_run);
+    if (!key_in_run && suffix + p->prefix_len > key_inline_max(store->page_size) + 8u) {
+        return "a key is longer than keys in pages are";
+    }
+    if ((key_in_run && !run_ok(store, &key, p->prefix_len)) ||
+        (value.ref != 0 && !run_ok(store, &value, 0))) {
+        return "an overflow run is outside the file";
+    }
+    if ((key_in_run || value.ref != 0) && !(p->flags & PAGE_HAS_OVERFLOW)) {
+        return "an overflow run in a page that says it has none";
+    }
+    if (p->kind == PAGE_BRANCH) {
+        struct child child;
+        node_child(p, i, &child);
+        if (ref_in_arena(child.ref) || child.ref < META_RESERVED >> store->page_shift ||
+            child.ref >= pages_in_file(store)) {
+            return "a child is outside the file";
+        }
+    }
+    return NULL;
+}
+
+static const char *node_problem(struct ps_store *store, const struct page *p)
+{
+    uint32_t size = store->page_size;
+    if (p->prefix_len > key_inline_max(size) || p->count == 0 ||
+        node_heads_at(p) + 6u * (uint64_t)p->count > p->heap || p->heap > size ||
+        p->dead > size - p->heap) {
+        return "impossible header";
+    }
+    for (unsigned i = 0; i < p->count; i++) {
+        const char *problem = cell_problem(store, p, i);
+        if (problem != NULL) {
+            return problem;
+        }
+    }
+    return NULL;
+}
+
+int page_verify(struct ps_store *store, const struct child *child, unsigned level)
+{
+    page_ref ref = child->ref;
+    if (ref < META_RESERVED >> store->page_shift || ref >= pages_in_file(store)) {
+        return damaged(store, ref, "outside the file");
+    }
+    const struct page *p = page_at(store, ref);
+    if (p->crc != page_crc(p, store->page_size)) {
+        return damaged(store, ref, "checksum does not match");
+    }
+    if (p->number != ref || p->birth != child->birth) {
+        return damaged(store, ref, "stale or misplaced page (number or birth is another's)");
+    }
+    if (p->kind != (level == 0 ? PAGE_LEAF : PAGE_BRANCH) || p->level != level) {
+        return damaged(store, ref, "wrong kind or level");
+    }
+    const char *problem = node_problem(store, p);
+    if (problem != NULL) {
+        return damaged(store, ref, problem);
+    }
+    remember(store, ref);
+    return 0;
+}
+
+int run_verify(struct ps_store *store, const struct run_ref *run)
+{
+    if (!run_ok(store, run, 0)) {
+        return damaged(store, run->ref, "overflow run outside the file");
+    }
+    const struct page *p = page_at(store, run->ref);
+    if (p->kind != PAGE_OVERFLOW || p->number != run->ref || p->birth != run->birth ||
+        p->run_len != run->len) {
+        return damaged(store, run->ref, "stale or misplaced overflow run");
+    }
+    if (p->crc != page_crc(p, PAGE_HEADER + (size_t)run->len)) {
+        return damaged(store, run->ref, "checksum of an overflow run does not match");
+    }
+    remember(store, run->ref);
+    return 0;
+}
