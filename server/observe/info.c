@@ -200,9 +200,9 @@ static void checkpoint_section(FILE *to, const struct info_input *in)
 static void snapshots_section(FILE *to, const struct info_input *in)
 {
     fprintf(to,
-            "snapshots:%llu\r\noldest_snapshot_seq:%llu\r\nsnapshots_pinned:%llu\r\n"
+            "snapshots:%llu\r\noldest_snapshot_stamp:%llu\r\nsnapshots_pinned:%llu\r\n"
             "snapshot_retries:%llu\r\nslots_reused_between_snapshots:%llu\r\n",
-            (ull)in->store.snapshots, (ull)in->store.oldest_snapshot_seq,
+            (ull)in->store.snapshots, (ull)in->store.oldest_snapshot_stamp,
             (ull)in->store.snapshots_pinned, (ull)in->store.snapshot_retries,
             (ull)in->store.slots_reused_between_snapshots);
 }
