@@ -31,9 +31,11 @@ static void txn_reset(struct ps_txn *txn)
     txn->reserved_log = 0;
 }
 
-/* The transaction starts (again) from the newest executed state. */
+/* The transaction starts (again) from the newest executed state. Its cursors find their place anew:
+ * the pages they stood on may be gone. */
 static int start_from_tip(struct ps_store *store, struct ps_txn *txn)
 {
+    txn->changes++;
     txn->stamp = store->next_stamp++;
     txn->base = txn->stamp;
     atomic_store_explicit(&txn->state->stamp, txn->stamp, memory_order_relaxed);

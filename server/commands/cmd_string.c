@@ -30,7 +30,7 @@ static bool store(struct command_ctx *ctx, const struct key_entry *old, struct p
 {
     struct ps_slice key = ctx->argv[1];
 
-    return object_reserve_put(ctx, key, value.len) &&
+    return object_reserve_put(ctx, key, old, value.len, expire_ms) &&
            object_put_string(ctx, key, old, record_string_encoding(value), value, expire_ms);
 }
 

@@ -32,7 +32,7 @@ static bool store(struct command_ctx *ctx, const struct key_entry *old,
 {
     struct ps_slice key = ctx->argv[1];
 
-    return object_reserve_put(ctx, key, value.len) &&
+    return object_reserve_put(ctx, key, old, value.len, object_expire(old)) &&
            object_put_string(ctx, key, old, encoding, value, object_expire(old));
 }
 

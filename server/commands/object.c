@@ -57,9 +57,13 @@ static size_t put_bytes(size_t key_len, size_t len)
     return RECORD_MAX_HEADER + len + 3 * key_len + KEYSPACE_PUT_EXTRA;
 }
 
-bool object_reserve_put(struct command_ctx *ctx, struct ps_slice key, size_t len)
+bool object_reserve_put(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
+                        size_t len, int64_t expire_ms)
 {
-    return command_reserve(ctx, KEYSPACE_PUT_OPS, put_bytes(key.len, len)) == 0;
+    bool unfile = old->state != KEY_ABSENT && old->record.index_ms != 0;
+    size_t ops = KEYSPACE_PUT_OPS - !unfile - (expire_ms == 0);
+
+    return command_reserve(ctx, ops, put_bytes(key.len, len)) == 0;
 }
 
 bool object_delete(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old)
@@ -102,7 +106,7 @@ bool object_set_expire(struct command_ctx *ctx, struct ps_slice key, const struc
     record.expire_ms = expire_ms;
     if (record_expired(&record, ctx->now_ms))
         return command_reserve(ctx, KEYSPACE_DELETE_OPS, 0) == 0 && object_delete(ctx, key, old);
-    if (!object_reserve_put(ctx, key, record.payload.len))
+    if (!object_reserve_put(ctx, key, old, record.payload.len, expire_ms))
         return false;
     ctx->changed = true;
     ctx->rc = keyspace_put(ctx->keyspace, ctx->txn, ctx->db, key, old, &record, ctx->now_ms);

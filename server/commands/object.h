@@ -23,8 +23,10 @@ bool object_expect(struct command_ctx *ctx, const struct key_entry *entry, enum 
 bool object_key_fits(struct command_ctx *ctx, struct ps_slice key);
 bool object_value_fits(struct command_ctx *ctx, uint64_t len);
 
-/* Makes room for storing `len` bytes under the key. Before the first change. */
-bool object_reserve_put(struct command_ctx *ctx, struct ps_slice key, size_t len);
+/* Makes room for storing `len` bytes with this expiry (0: none) in place of `old`. Before the first
+ * change. */
+bool object_reserve_put(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
+                        size_t len, int64_t expire_ms);
 
 /* Copies a record's payload to the keyspace's room, so that it outlives making room for changes. */
 void object_hold_payload(struct command_ctx *ctx, struct record *record);

@@ -114,27 +114,32 @@ static int compare(struct ps_slice a, struct ps_slice b)
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* Where a scan goes on whose position is not remembered: at its rank, within the range. */
-static int seek_rank(struct ps_cursor *cursor, uint64_t rank, const struct range *range)
+/* Stands on `key`, or on what is there behind it, within the range. */
+static int seek_key(struct ps_cursor *cursor, struct ps_slice key, const struct range *range)
 {
-    struct ps_slice key;
-    int rc = ps_cursor_bounds(cursor, NULL, NULL);
-
-    if (rc == 0)
-        rc = ps_cursor_select(cursor, rank);
-    if (rc == 0)
-        rc = ps_cursor_get(cursor, &key, NULL);
-    if (rc != 0)
-        return rc;
-    bool before = compare(key, range->low) < 0;
-    if (range->has_high && compare(key, range->high) >= 0)
-        return PS_NOTFOUND;
-    if (before)
-        return ps_cursor_seek(cursor, range->low, PS_GE);
-    return 0;
+    return ps_cursor_seek(cursor, compare(key, range->low) < 0 ? range->low : key, PS_GE);
 }
 
-static int seek_position(struct keyspace *ks, const struct keyspace_walk *walk,
+/* Where a scan goes on whose position is not remembered: at its rank, within the range. */
+static int seek_rank(const struct keyspace *ks, struct ps_view *view, unsigned db, uint64_t rank,
+                     struct ps_cursor *cursor, const struct range *range)
+{
+    struct ps_cursor *ranked;
+    struct ps_slice key;
+    int rc = ps_cursor_open(view, ks->db[db].keys, &ranked);
+
+    if (rc < 0)
+        return rc;
+    rc = ps_cursor_select(ranked, rank);
+    if (rc == 0)
+        rc = ps_cursor_get(ranked, &key, NULL);
+    if (rc == 0)
+        rc = seek_key(cursor, key, range);
+    ps_cursor_close(ranked);
+    return rc;
+}
+
+static int seek_position(struct keyspace *ks, struct ps_view *view, unsigned db,
                          struct ps_cursor *cursor, const struct range *range, uint64_t position)
 {
     char *bytes;
@@ -142,16 +147,12 @@ static int seek_position(struct keyspace *ks, const struct keyspace_walk *walk,
 
     if (position == 0)
         return ps_cursor_first(cursor);
-    int rc = scan_load(ks->scans, walk->db, position, &bytes, &len);
-    if (rc == PS_NOTFOUND) {
-        rc = seek_rank(cursor, scan_rank(position), range);
-        int bounded = ps_cursor_bounds(cursor, &range->low, range->has_high ? &range->high : NULL);
-        return rc < 0 ? rc : bounded;
-    }
+    int rc = scan_load(ks->scans, db, position, &bytes, &len);
+    if (rc == PS_NOTFOUND)
+        return seek_rank(ks, view, db, scan_rank(position), cursor, range);
     if (rc < 0)
         return rc;
-    struct ps_slice key = {bytes, len};
-    rc = ps_cursor_seek(cursor, compare(key, range->low) < 0 ? range->low : key, PS_GE);
+    rc = seek_key(cursor, (struct ps_slice){bytes, len}, range);
     free(bytes);
     return rc;
 }
@@ -167,7 +168,7 @@ int keyspace_walk_step(struct keyspace *ks, struct ps_view *view, const struct k
 
     if (rc < 0)
         return rc;
-    rc = seek_position(ks, walk, at, &range, *cursor);
+    rc = seek_position(ks, view, walk->db, at, &range, *cursor);
     if (rc == 0)
         rc = visit_from(at, walk);
     if (rc == 0)
