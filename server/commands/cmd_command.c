@@ -47,7 +47,11 @@ static void write_words(struct resp_out *out, const char *words, bool bulk)
 
 static void write_key_spec(struct resp_out *out, const struct command_keys *keys)
 {
-    resp_write_map(out, 3);
+    resp_write_map(out, keys->notes != NULL ? 4 : 3);
+    if (keys->notes != NULL) {
+        resp_write_bulk_str(out, "notes");
+        resp_write_bulk_str(out, keys->notes);
+    }
     resp_write_bulk_str(out, "flags");
     write_words(out, keys->flags, false);
     resp_write_bulk_str(out, "begin_search");

@@ -81,7 +81,7 @@ void cmd_append(struct command_ctx *ctx)
     struct ps_slice more = ctx->argv[2], value;
     struct key_entry old;
 
-    if (!find_string(ctx, &old, &value) || !object_value_fits(ctx, value.len + more.len))
+    if (!find_string(ctx, &old, &value) || !object_grows_to(ctx, value.len + more.len))
         return;
     uint8_t *room = keyspace_payload_room(ctx->keyspace);
     if (value.len > 0)
@@ -113,7 +113,7 @@ void cmd_setrange(struct command_ctx *ctx)
         resp_write_int(ctx->out, (int64_t)value.len);
         return;
     }
-    if (!object_value_fits(ctx, (uint64_t)offset + patch.len))
+    if (!object_grows_to(ctx, (uint64_t)offset + patch.len))
         return;
     uint8_t *room = keyspace_payload_room(ctx->keyspace);
     size_t at = (size_t)offset, end = at + patch.len;

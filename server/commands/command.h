@@ -91,6 +91,7 @@ struct command_keys {
     int begin;         /* index of the first key */
     int last;          /* last key, relative to begin; negative: counted from the end */
     int step;
+    const char *notes; /* or NULL */
 };
 
 /* Upper bound of what a call will change. */

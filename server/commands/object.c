@@ -50,6 +50,14 @@ bool object_value_fits(struct command_ctx *ctx, uint64_t len)
     return false;
 }
 
+bool object_grows_to(struct command_ctx *ctx, uint64_t len)
+{
+    if (len <= RESP_DEFAULT_MAX_BULK)
+        return object_value_fits(ctx, len);
+    resp_write_error(ctx->out, "string exceeds maximum allowed size (proto-max-bulk-len)");
+    return false;
+}
+
 /* Bytes that a put of `len` bytes may write: the record, and three rows at most that hold the key.
  */
 static size_t put_bytes(size_t key_len, size_t len)

@@ -22,6 +22,8 @@ bool object_expect(struct command_ctx *ctx, const struct key_entry *entry, enum 
 /* Within the limits of this version? Else an error that names the limit. */
 bool object_key_fits(struct command_ctx *ctx, struct ps_slice key);
 bool object_value_fits(struct command_ctx *ctx, uint64_t len);
+/* The same for a value that grows to `len` bytes: beyond what Redis allows, Redis's error. */
+bool object_grows_to(struct command_ctx *ctx, uint64_t len);
 
 /* Makes room for storing `len` bytes with this expiry (0: none) in place of `old`. Before the first
  * change. */

@@ -13,90 +13,96 @@
 /* ---- key specifications --------------------------------------------------------------------- */
 
 static const struct command_keys keys_ro_at2[] = {
-    {"RO", 2, 0, 1},
-    {NULL, 0, 0, 0},
+    {"RO", 2, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_rw_insert[] = {
-    {"RW insert", 1, 0, 1},
-    {NULL, 0, 0, 0},
+    {"RW insert", 1, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_rw_access_update[] = {
-    {"RW access update", 1, 0, 1},
-    {NULL, 0, 0, 0},
+    {"RW access update", 1, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_rm_delete_all[] = {
-    {"RM delete", 1, -1, 1},
-    {NULL, 0, 0, 0},
+    {"RM delete", 1, -1, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_ro_all[] = {
-    {"RO", 1, -1, 1},
-    {NULL, 0, 0, 0},
+    {"RO", 1, -1, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_rw_update[] = {
-    {"RW update", 1, 0, 1},
-    {NULL, 0, 0, 0},
+    {"RW update", 1, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_ro_access[] = {
-    {"RO access", 1, 0, 1},
-    {NULL, 0, 0, 0},
+    {"RO access", 1, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_rw_access_delete[] = {
-    {"RW access delete", 1, 0, 1},
-    {NULL, 0, 0, 0},
+    {"RW access delete", 1, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_ro_access_all[] = {
-    {"RO access", 1, -1, 1},
-    {NULL, 0, 0, 0},
+    {"RO access", 1, -1, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_ow_update_all_step2[] = {
-    {"OW update", 1, -1, 2},
-    {NULL, 0, 0, 0},
+    {"OW update", 1, -1, 2, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_ow_insert_all_step2[] = {
-    {"OW insert", 1, -1, 2},
-    {NULL, 0, 0, 0},
+    {"OW insert", 1, -1, 2, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_ow_update[] = {
-    {"OW update", 1, 0, 1},
-    {NULL, 0, 0, 0},
+    {"OW update", 1, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_rw_access_delete_then_ow_update_at2[] = {
-    {"RW access delete", 1, 0, 1},
-    {"OW update", 2, 0, 1},
-    {NULL, 0, 0, 0},
+    {"RW access delete", 1, 0, 1, NULL},
+    {"OW update", 2, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_rw_access_delete_then_ow_insert_at2[] = {
-    {"RW access delete", 1, 0, 1},
-    {"OW insert", 2, 0, 1},
-    {NULL, 0, 0, 0},
+    {"RW access delete", 1, 0, 1, NULL},
+    {"OW insert", 2, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static const struct command_keys keys_rw_access_update_ttl[] = {
+    {"RW access update", 1, 0, 1, "RW and UPDATE because it changes the TTL"},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_rw_access_update_variable_flags[] = {
-    {"RW access update variable_flags", 1, 0, 1},
-    {NULL, 0, 0, 0},
+    {"RW access update variable_flags", 1, 0, 1,
+     "RW and ACCESS due to the optional `GET` argument"},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_ow_insert[] = {
-    {"OW insert", 1, 0, 1},
-    {NULL, 0, 0, 0},
+    {"OW insert", 1, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static const struct command_keys keys_ro[] = {
-    {"RO", 1, 0, 1},
-    {NULL, 0, 0, 0},
+    {"RO", 1, 0, 1, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 /* Fields side by side keep a command in sight as a whole. */
@@ -321,7 +327,7 @@ static const struct command commands[] = {
      .summary = "Get the value of a key and delete the key"},
     {.name = "getex", .arity = -2, .flags = CMD_WRITE | CMD_FAST, .traits = COMMAND_RESERVES,
      .first_key = 1, .last_key = 1, .key_step = 1, .cost = COST_WRITE, .reserve = need_rewrite,
-     .handler = cmd_getex, .acl = "@write @string @fast", .keys = keys_rw_access_update,
+     .handler = cmd_getex, .acl = "@write @string @fast", .keys = keys_rw_access_update_ttl,
      .since = "6.2.0", .group = "string", .complexity = "O(1)",
      .summary = "Get the value of a key and optionally set its expiration"},
     {.name = "getrange", .arity = 4, .flags = CMD_READONLY, .traits = COMMAND_PREFETCH,
