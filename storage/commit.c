@@ -69,6 +69,7 @@ static void drop_unpublished(struct ps_store *store, bool poison)
     if (!poison) {
         const struct state *published = atomic_load(&store->published);
         poison = log_start(store->log, &published->pos, &fault) != 0;
+        log_end(store->log, &store->log_end);
     }
     pthread_mutex_lock(&store->mu);
     if (poison) {
@@ -96,19 +97,17 @@ static void drop_unpublished(struct ps_store *store, bool poison)
 /* Appends and writes the groups from `first` to `last`; log_mu held. */
 static int write_groups(struct ps_store *store, struct group *first, struct group *last)
 {
-    const struct state *before = atomic_load(&store->published);
-    struct log_pos pos = before->pos;
     bool any = false;
     int rc = 0;
     for (struct group *g = first; rc == 0; g = g->next) {
         if (g->logged) {
             rc = log_append(store->log, g->state->seq, stamp_of(g->state), ps_durable(store),
-                            g->ops.at, g->ops.n, &pos);
+                            g->ops.at, g->ops.n, &store->log_end);
             any = true;
         } else {
-            pos.seq = g->state->seq;
+            store->log_end.seq = g->state->seq;
         }
-        g->state->pos = pos;
+        g->state->pos = store->log_end;
         if (g == last) {
             break;
         }

@@ -224,6 +224,14 @@ int log_start(struct log *log, const struct log_pos *from, struct ps_fault *faul
     return rc;
 }
 
+void log_end(const struct log *log, struct log_pos *end)
+{
+    end->position = log->segment * log->segment_size + log->offset;
+    end->epoch = log->epoch;
+    end->seq = log->seq;
+    end->crc = log->crc;
+}
+
 /* ---- space ------------------------------------------------------------------------------------
  */
 

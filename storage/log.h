@@ -91,6 +91,10 @@ int log_replay(struct log *log, const struct log_pos *from, const struct log_pos
  * were written may still come back with a crash: tell nobody before that they are gone. */
 int log_start(struct log *log, const struct log_pos *from, struct ps_fault *fault);
 
+/* Where the next commit will be appended: after log_start(), the new epoch's beginning. With the
+ * appending side. */
+void log_end(const struct log *log, struct log_pos *end);
+
 /* Makes sure that commits with `bytes` bytes of payload (any number up to `commits` of them, and
  * everything appended but not written) can be written without needing disk space: makes or recycles
  * segments ahead, zero-filled and synced. PS_NOSPACE, PS_IO. Cheap when there is room. */

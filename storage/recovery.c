@@ -390,6 +390,7 @@ static int replay_log(struct ps_store *store, struct ps_recovery *report, struct
     if (rc == 0) {
         atomic_store(&store->durable_seq, store->tip->seq);
         rc = log_start(store->log, &end, fault);
+        log_end(store->log, &store->log_end);
     }
     return rc;
 }

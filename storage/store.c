@@ -243,6 +243,7 @@ static int create(struct ps_store *store, struct ps_fault *fault)
     struct log_pos none = {0};
     int rc = log_start(store->log, &none, fault);
     if (rc == 0) {
+        log_end(store->log, &store->log_end);
         token_take(store);
         rc = checkpoint_run(store, true);
         token_give(store);
@@ -437,6 +438,7 @@ int ps_set_durability(struct ps_store *store, enum ps_durability level)
             struct ps_fault fault = {0};
             pthread_mutex_lock(&store->log_mu);
             rc = log_start(store->log, &store->meta.pos, &fault);
+            log_end(store->log, &store->log_end);
             pthread_mutex_unlock(&store->log_mu);
             if (rc != 0) {
                 store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s",
@@ -512,6 +514,7 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
     stat->checkpoint_bytes = store->stat.checkpoint_bytes;
     stat->last_checkpoint_us = store->stat.last_checkpoint_us;
     stat->states_dropped = store->stat.states_dropped;
+    stat->groups_delayed = store->stat.groups_delayed;
     stat->snapshots_pinned = store->stat.snapshots_pinned;
     stat->snapshots = 0;
     unsigned high = atomic_load(&store->readers_high);

@@ -214,6 +214,7 @@ struct ps_store {
     pthread_cond_t log_cond;
     pthread_t log_thread;
     bool log_thread_runs, log_stop;
+    struct log_pos log_end; /* where the next group's record goes; its seq counts unlogged ones */
     bool unsynced;          /* something was written and not synced */
     uint64_t flush_wanted;  /* sequence somebody waits for */
     uint64_t written_seq;   /* in the operating system */

@@ -17,7 +17,17 @@
 #include "storage/node.h"
 #include "storage/store.h"
 
-#define FILE_RESERVE 64u /* pages of the file kept for checkpoints and deletes on a full disk */
+#define FILE_RESERVE 64u       /* pages of the file kept for checkpoints and deletes on a full disk */
+#define LOOK_AGAIN_NS 1000000L /* for readers that end without a word */
+#define MOST_DELAY_NS 4000000L /* of one transaction while slots are low */
+
+static void after_ns(struct timespec *until, long ns)
+{
+    clock_gettime(CLOCK_REALTIME, until);
+    until->tv_nsec += ns;
+    until->tv_sec += until->tv_nsec / 1000000000;
+    until->tv_nsec %= 1000000000;
+}
 
 static void txn_reset(struct ps_txn *txn)
 {
@@ -60,10 +70,28 @@ int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay, bool inter
     return start_from_tip(store, txn);
 }
 
+/* Slots run low: a checkpoint is under way, and transactions are held up the more the fewer are
+ * left, so that they rarely have to wait for all of it. mu held. */
+static void slow_down(struct ps_store *store)
+{
+    uint64_t low = store->shown.arena_slots / 4;
+    uint64_t left = store->shown.arena_slots - store->shown.arena_slots_used;
+    if (left >= low || !store->checkpoint_thread_runs ||
+        store->checkpoint_asked == store->checkpoint_done) {
+        return;
+    }
+    store->hurry = true;
+    store->stat.groups_delayed++;
+    struct timespec until;
+    after_ns(&until, (long)(MOST_DELAY_NS * (low - left) / low));
+    pthread_cond_timedwait(&store->cond, &store->mu, &until);
+}
+
 int ps_begin(struct ps_store *store, struct ps_txn **txn)
 {
     *txn = NULL;
     pthread_mutex_lock(&store->mu);
+    slow_down(store);
     while (store->token_taken || store->txn_open) {
         pthread_cond_wait(&store->cond, &store->mu);
     }
@@ -154,10 +182,7 @@ static int wait_for_slots(struct ps_store *store, struct ps_txn *txn)
     } else if (pending) {
         /* Everything is in the file: only readers hold slots, and they end without a word. */
         struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        after_ns(&until, LOOK_AGAIN_NS);
         pthread_cond_timedwait(&store->cond, &store->mu, &until);
         pthread_mutex_unlock(&store->mu);
     } else {
