@@ -115,12 +115,14 @@ static int parse_options(int argc, char **argv, struct options *options)
     return 0;
 }
 
-/* Remembers what kind of failure this is; true if it is a new one. */
+/* Remembers what kind of failure this is (the command, and the replies where they begin to differ);
+ * true if it is a new one. */
 static bool is_new_kind(struct totals *totals, const struct difference *difference)
 {
     char kind[160];
-    snprintf(kind, sizeof kind, "%.30s %.60s %.60s", difference->command, difference->replies[0],
-             difference->replies[1]);
+    size_t at = difference_position(difference);
+    snprintf(kind, sizeof kind, "%.30s %.36s %.36s", difference->command,
+             difference->replies[0] + at, difference->replies[1] + at);
     for (char *c = kind; *c != '\0'; c++)
         if (*c >= '0' && *c <= '9')
             *c = '#';

@@ -275,7 +275,7 @@ static size_t format_value(const struct reply *value, char *out, size_t cap)
     if (value->null)
         return at + (size_t)sprintf(out + at, "-1");
     if (!reply_is_aggregate(value))
-        return at + quote_bytes(value->text, value->len, 200, out + at, cap - at);
+        return at + quote_bytes(value->text, value->len, 800, out + at, cap - at);
     out[at++] = '[';
     for (size_t i = 0; i < value->count && at + 64 < cap; i++) {
         if (i > 0)

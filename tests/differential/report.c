@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Characters shown before the place where long replies begin to differ. */
+#define CONTEXT           20
 #define MAX_RUNS          600
 #define MAX_DEAD_RUNS     40
 #define SHRINK_TIMEOUT_MS 2000
@@ -95,6 +97,15 @@ size_t shrink(struct runner *runner, const struct sequence *sequence, bool *enab
     return left;
 }
 
+size_t difference_position(const struct difference *difference)
+{
+    const char *a = difference->replies[0], *b = difference->replies[1];
+    size_t at = 0;
+    while (a[at] != '\0' && a[at] == b[at])
+        at++;
+    return at > CONTEXT ? at - CONTEXT : 0;
+}
+
 void report_failure(const struct runner *runner, const struct invocation *invocation,
                     const struct sequence *sequence, const bool *enabled, size_t left,
                     const struct difference *difference)
@@ -119,6 +130,10 @@ void report_failure(const struct runner *runner, const struct invocation *invoca
            difference->request);
     printf("  %-8s %s\n", runner->servers[0].label, difference->replies[0]);
     printf("  %-8s %s\n", runner->servers[1].label, difference->replies[1]);
+    size_t at = difference_position(difference);
+    if (at > 0)
+        printf("  they differ at \"%.60s\" | \"%.60s\"\n", difference->replies[0] + at,
+               difference->replies[1] + at);
     if (difference->note[0] != '\0')
         printf("  %s\n", difference->note);
     printf("  reproduce: %s --redis %s --pandod %s --resp %s --seed %llu --sequence %llu%s%s\n",

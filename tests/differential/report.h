@@ -17,6 +17,9 @@ struct invocation {
 size_t shrink(struct runner *runner, const struct sequence *sequence, bool *enabled,
               struct difference *difference);
 
+/* Where the text of the replies begins to differ, a few characters of context included. */
+size_t difference_position(const struct difference *difference);
+
 /* Prints a failure: where, the steps left, both replies, how to run it again. */
 void report_failure(const struct runner *runner, const struct invocation *invocation,
                     const struct sequence *sequence, const bool *enabled, size_t left,

@@ -30,7 +30,9 @@ const struct rule command_table[] = {
     {8, "APPEND <key> <val>", CMP_EXACT, 0, 0},
     {8, "GETRANGE <key> <index> <index>", CMP_EXACT, 0, 0},
     {3, "SUBSTR <key> <index> <index>", CMP_EXACT, 0, 0},
-    {8, "SETRANGE <key> <offset> <val>", CMP_EXACT, 0, 0},
+    {8, "SETRANGE <key> <offset> <val>", CMP_EXACT, RULE_INTACT, 0},
+    {1, "SETRANGE ( <key> | <key> <offset> | <key> <word> <val> | <key> <offset> <val> <val> )",
+     CMP_EXACT, RULE_INTACT, 0},
     {8, "INCR <key>", CMP_EXACT, 0, 0},
     {6, "DECR <key>", CMP_EXACT, 0, 0},
     {8, "INCRBY <key> <int>", CMP_EXACT, 0, 0},
@@ -132,8 +134,8 @@ const struct rule command_table[] = {
     {1, "CONFIG ( FOO | GET | SET | RESETSTAT | RESETSTAT FOO | <empty> )", CMP_EXACT, RULE_INTACT,
      0},
     {1, "COMMAND COUNT", CMP_COUNT_ONLY, RULE_INTACT, 0},
-    {4, "COMMAND INFO { <command> }", CMP_COMMAND_INFO, RULE_INTACT, 0},
-    {3, "COMMAND DOCS { <command> }", CMP_COMMAND_DOCS, RULE_INTACT, 0},
+    {4, "COMMAND INFO <command> [ <command> ]", CMP_COMMAND_INFO, RULE_INTACT, 0},
+    {3, "COMMAND DOCS <command> [ <command> ]", CMP_COMMAND_DOCS, RULE_INTACT, 0},
     {2,
      "COMMAND GETKEYS ( SET <key> <val> | MSET { <key> <val> } | MGET { <key> } | PING | NOSUCH a "
      "| GET | "
