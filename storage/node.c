@@ -116,7 +116,7 @@ int node_search(struct ps_store *store, const struct page *p, struct ps_slice ke
     uint32_t plen = p->prefix_len;
     if (plen > 0) {
         size_t m = key.len < plen ? key.len : plen;
-        int c = memcmp(key.data, node_prefix(p), m);
+        int c = m > 0 ? memcmp(key.data, node_prefix(p), m) : 0;
         if (c != 0 || key.len < plen) {
             *index = c > 0 ? n : from;
             return 0;
