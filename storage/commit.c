@@ -94,10 +94,23 @@ static void drop_unpublished(struct ps_store *store, bool poison)
     }
 }
 
+/* A segment was begun: the log thread makes the one after it before it is needed. */
+static void ask_for_segment(struct ps_store *store, uint64_t began)
+{
+    uint64_t size = log_segment_size(store->log);
+    if (began / size != store->log_end.position / size) {
+        pthread_mutex_lock(&store->mu);
+        store->prepare_wanted = true;
+        pthread_cond_signal(&store->log_cond);
+        pthread_mutex_unlock(&store->mu);
+    }
+}
+
 /* Appends and writes the groups from `first` to `last`; log_mu held. */
 static int write_groups(struct ps_store *store, struct group *first, struct group *last)
 {
     bool any = false;
+    uint64_t began = store->log_end.position;
     int rc = 0;
     for (struct group *g = first; rc == 0; g = g->next) {
         if (g->logged) {
@@ -116,6 +129,8 @@ static int write_groups(struct ps_store *store, struct group *first, struct grou
     if (rc == 0 && any) {
         rc = log_write(store->log, &fault);
         store->unsynced = true;
+        store->written_seq = rc == 0 ? last->state->seq : store->written_seq;
+        ask_for_segment(store, began);
     }
     if (rc != 0) {
         store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "writing the log: %s",
@@ -124,8 +139,8 @@ static int write_groups(struct ps_store *store, struct group *first, struct grou
     return rc;
 }
 
-/* Syncs what was written up to a sequence; log_mu held. */
-static int sync_log(struct ps_store *store, uint64_t seq)
+/* Syncs what was written; log_mu held. */
+static int sync_log(struct ps_store *store)
 {
     struct ps_fault fault = {0};
     if (store->unsynced) {
@@ -136,8 +151,8 @@ static int sync_log(struct ps_store *store, uint64_t seq)
         }
         store->unsynced = false;
     }
-    if (atomic_load(&store->durable_seq) < seq) {
-        atomic_store(&store->durable_seq, seq);
+    if (atomic_load(&store->durable_seq) < store->written_seq) {
+        atomic_store(&store->durable_seq, store->written_seq);
     }
     return 0;
 }
@@ -152,7 +167,7 @@ static void carry_through(struct ps_store *store, struct group *first, struct gr
         drop_unpublished(store, false);
         return;
     }
-    if (sync && sync_log(store, seq) != 0) {
+    if (sync && sync_log(store) != 0) {
         drop_unpublished(store, true);
         return;
     }
@@ -209,8 +224,7 @@ static bool collect(struct ps_store *store, struct group **first, struct group *
 static void sync_idle(struct ps_store *store)
 {
     pthread_mutex_lock(&store->log_mu);
-    uint64_t seq = atomic_load(&store->published_seq);
-    if (sync_log(store, seq) != 0) {
+    if (sync_log(store) != 0) {
         drop_unpublished(store, true);
     }
     pthread_mutex_unlock(&store->log_mu);
@@ -227,7 +241,9 @@ static void *log_main(void *arg)
     while (!store->log_stop || have_queued(store)) {
         bool flush = store->flush_wanted > atomic_load(&store->durable_seq) &&
                      store->poisoned == 0;
-        if (!have_queued(store) && !flush && !store->log_stop && now_ms() < due) {
+        bool prepare = store->prepare_wanted;
+        store->prepare_wanted = false;
+        if (!have_queued(store) && !flush && !prepare && !store->log_stop && now_ms() < due) {
             wait_until(store, due);
             continue;
         }
@@ -249,6 +265,8 @@ static void *log_main(void *arg)
         if (flush || now_ms() >= due) {
             sync_idle(store);
             due = now_ms() + SYNC_EVERY_MS;
+        }
+        if (prepare) {
             struct ps_fault fault;
             (void)log_prepare(store->log, &fault); /* ahead of need; log_reserve reports */
         }

@@ -388,7 +388,10 @@ int ps_close(struct ps_store *store, bool checkpoint)
 {
     const struct ps_vfs *vfs = store->vfs;
     int rc = 0;
-    if (store->log_thread_runs && store->poisoned == 0) {
+    pthread_mutex_lock(&store->mu);
+    bool poisoned = store->poisoned != 0;
+    pthread_mutex_unlock(&store->mu);
+    if (store->log_thread_runs && !poisoned) {
         rc = ps_get_durability(store) != PS_NONE ? ps_flush(store, ps_published(store)) : 0;
         if (rc == 0 && checkpoint) {
             rc = checkpoint_ask(store, true);

@@ -105,7 +105,7 @@ struct ps_snapshot {
 struct savepoint {
     uint64_t base, stamp;
     size_t born, deaths, ops;
-    uint64_t nops;
+    uint64_t nops, own_slots;
     uint32_t ntrees;
     struct tree_root *trees;
     bool changed;
@@ -119,6 +119,7 @@ struct ps_txn {
     uint64_t base;       /* births from here on are ours to change */
     uint64_t changes;    /* counts every change: cursors compare */
     uint64_t reserved_log;
+    uint64_t own_slots;  /* made by it and still in use */
     int error;           /* a change failed half-way: only rolling back is left */
     bool changed;
     bool replay;         /* recovery: nothing is logged */
@@ -217,7 +218,8 @@ struct ps_store {
     struct log_pos log_end; /* where the next group's record goes; its seq counts unlogged ones */
     bool unsynced;          /* something was written and not synced */
     uint64_t flush_wanted;  /* sequence somebody waits for */
-    uint64_t written_seq;   /* in the operating system */
+    uint64_t written_seq;   /* last one with a record in the operating system; log_mu */
+    bool prepare_wanted;    /* the log went on to another segment: one more ahead, please */
 
     /* the checkpoint thread */
     pthread_mutex_t checkpoint_mu;

@@ -486,6 +486,10 @@ static int rebuild_run(struct rebuild *r, struct path *path, const struct child 
     } else if (rc == 0) {
         node_set_child(r->parent, r->parent_index, &parts[0]);
         if (r->nsources == 2) {
+            /* Between leaves a new separator is made, if there still are two. */
+            if (r->level == 0 && r->separator.key_run.ref != 0) {
+                rc = run_drop(r->txn, &r->separator.key_run);
+            }
             node_remove(r->parent, r->parent_index + 1, store->page_size);
         }
         if (r->nparts == 1) {
@@ -514,15 +518,11 @@ static void child_on_path(const struct path *path, const struct tree_root *root,
     }
 }
 
-/* Takes the separator of parent entry i out of the parent's care: into the rebuild (branches), or
- * away (leaves, whose separators are made anew). */
-static int take_separator(struct rebuild *r, unsigned i)
+/* The key between two sources: a branch's first child takes it along. */
+static int read_separator(struct rebuild *r, unsigned i)
 {
     struct ps_store *store = r->txn->view.store;
     int rc = node_read(store, r->parent, i, store->keys[3], &r->separator);
-    if (rc == 0 && r->level == 0 && r->separator.key_run.ref != 0) {
-        return run_drop(r->txn, &r->separator.key_run);
-    }
     if (rc == 0 && r->level > 0) {
         node_child(r->source[1], 0, &r->separator.child);
     }
@@ -552,7 +552,7 @@ static int take_sibling(struct rebuild *r, struct path *path, bool right, struct
     r->source[1] = right ? page : path->page[r->level];
     source[0] = right ? own : sibling;
     source[1] = right ? sibling : own;
-    return take_separator(r, r->parent_index + 1);
+    return read_separator(r, r->parent_index + 1);
 }
 
 /* A sibling leaf with room for a fair share of an overflowing one's entries. */
@@ -617,10 +617,11 @@ static int overflow(struct ps_txn *txn, struct tree_root *root, struct path *pat
             if (rc == 0 && yes) {
                 store->stat.shares++;
                 set_parts(&r, mid, 0);
-            } else if (rc == 0) {
-                rc = choose_split(&r, at, false);
+                return rebuild_run(&r, path, source);
             }
-            return rc == 0 ? rebuild_run(&r, path, source) : rc;
+            r.nsources = 1;
+            r.source[0] = path->page[level];
+            child_on_path(path, root, level, &source[0]);
         }
     }
     if (rc == 0 && has_parent) {
@@ -771,7 +772,13 @@ int node_thinned(struct ps_txn *txn, struct tree_root *root, struct path *path, 
         rc = rebuild_run(&r, path, source);
         return rc == 0 ? node_thinned(txn, root, path, level + 1) : rc;
     }
+    bool yes;
+    unsigned mid = middle(&r);
+    rc = two_fit(&r, mid, &yes);
+    if (rc != 0 || !yes) {
+        return rc; /* it stays thin */
+    }
     store->stat.shares++;
-    rc = choose_split(&r, middle(&r), false);
-    return rc == 0 ? rebuild_run(&r, path, source) : rc;
+    set_parts(&r, mid, 0);
+    return rebuild_run(&r, path, source);
 }

@@ -39,6 +39,7 @@ static void txn_reset(struct ps_txn *txn)
     txn->changes = 0;
     txn->error = 0;
     txn->reserved_log = 0;
+    txn->own_slots = 0;
 }
 
 /* The transaction starts (again) from the newest executed state. Its cursors find their place anew:
@@ -203,8 +204,7 @@ static int room_for_slots(struct ps_store *store, struct ps_txn *txn, uint64_t n
             return PS_TXNFULL;
         }
         if (txn->changed || txn->replay || txn->nsavepoints > 0) {
-            uint64_t own = txn->group->born.n;
-            return own + need + kept > store->arena.capacity && store->unpublished == 0
+            return txn->own_slots + need + kept > store->arena.capacity && store->unpublished == 0
                        ? PS_TXNFULL
                        : PS_BUSY;
         }
@@ -255,6 +255,7 @@ int txn_alloc(struct ps_txn *txn, uint32_t pages, page_ref *ref)
     int rc = arena_alloc(&store->arena, pages, txn->stamp, ref);
     if (rc == 0) {
         txn->group->born.at[txn->group->born.n++] = *ref;
+        txn->own_slots += pages;
     }
     return rc;
 }
@@ -270,6 +271,7 @@ int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
         struct slot_side *side = arena_side(&store->arena, ref);
         PS_ASSERT(side->birth == birth && side->death == 0 && side->pages == pages);
         if (birth >= txn->base) {
+            txn->own_slots -= pages;
             arena_free(&store->arena, ref);
             return 0;
         }
@@ -381,6 +383,7 @@ int ps_savepoint(struct ps_txn *txn)
         .deaths = txn->group->deaths.n,
         .ops = txn->group->ops.n,
         .nops = txn->group->nops,
+        .own_slots = txn->own_slots,
         .ntrees = txn->state->ntrees,
         .trees = malloc((txn->state->ntrees + 1) * sizeof *s->trees),
         .changed = txn->changed,
@@ -420,6 +423,7 @@ int ps_savepoint_rollback(struct ps_txn *txn)
     txn_undo(store, txn->group, s->born, s->deaths);
     txn->group->ops.n = s->ops;
     txn->group->nops = s->nops;
+    txn->own_slots = s->own_slots;
     txn->state->ntrees = s->ntrees;
     if (s->ntrees > 0) {
         memcpy(txn->state->trees, s->trees, s->ntrees * sizeof *s->trees);
