@@ -157,7 +157,7 @@ void cmd_command_info(struct command_ctx *ctx)
     for (size_t i = 2; i < ctx->argc; i++) {
         const struct command *row = find(ctx->argv[i]);
         if (row == NULL) {
-            resp_write_null_array(ctx->out);
+            resp_write_null(ctx->out);
         } else {
             write_row(ctx->out, row, strchr(full_name(row), '|') != NULL);
         }

@@ -205,7 +205,7 @@ void cmd_hello(struct command_ctx *ctx)
     if (!ctx->session->authenticated) {
         resp_write_error(ctx->out,
                          "-NOAUTH HELLO must be called with the client already authenticated, "
-                         "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
+                         "otherwise the HELLO AUTH <user> <pass> option can be used to "
                          "authenticate the client and select the RESP protocol version at the "
                          "same time");
         return;
