@@ -61,7 +61,7 @@ size_t conn_room(const struct conn *conn)
     return hard == 0 ? SIZE_MAX : hard > unsent ? hard - unsent : 0;
 }
 
-static void over_limit(struct conn *conn)
+void conn_over_limit(struct conn *conn)
 {
     logger_write(conn->loop->env->log, LOG_WARNING,
                  "Client id=%llu closed for overcoming of output buffer limits.",
@@ -79,7 +79,7 @@ void conn_check_soft_limit(struct conn *conn, int64_t now_ms)
     } else if (conn->over_soft_since == 0) {
         conn->over_soft_since = now_ms;
     } else if (now_ms - conn->over_soft_since >= (int64_t)seconds * 1000) {
-        over_limit(conn);
+        conn_over_limit(conn);
     }
 }
 
@@ -134,7 +134,7 @@ void conn_flush(struct conn *conn)
 static void enqueue(struct conn *conn, const char *bytes, size_t len)
 {
     if (conn_room(conn) < len) {
-        over_limit(conn);
+        conn_over_limit(conn);
         return;
     }
     if (conn->backlog_off > conn->backlog.len / 2) {
@@ -145,7 +145,7 @@ static void enqueue(struct conn *conn, const char *bytes, size_t len)
     }
     resp_write_raw(&conn->backlog, bytes, len);
     if (conn->backlog.status != 0) {
-        over_limit(conn);
+        conn_over_limit(conn);
         return;
     }
     want_write(conn, true);

@@ -86,6 +86,8 @@ void conn_flush(struct conn *conn);
 size_t conn_unsent(const struct conn *conn);
 /* Bytes of replies that may be produced before the hard limit. */
 size_t conn_room(const struct conn *conn);
+/* Closes a connection whose replies are more than may wait for it, or than there is memory for. */
+void conn_over_limit(struct conn *conn);
 /* Checks the soft limit (about once a second). */
 void conn_check_soft_limit(struct conn *conn, int64_t now_ms);
 

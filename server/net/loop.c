@@ -202,7 +202,7 @@ static void take_unit_back(struct loop *loop, struct unit *unit)
     conn->unit = NULL;
     conn_send_out(conn, &unit->out);
     if (unit->out.status != 0) {
-        conn_kill(conn);
+        conn_over_limit(conn);
     }
     unit_free(unit);
     if (conn->session.killed) {

@@ -200,7 +200,7 @@ static size_t submit(struct loop *loop, struct conn *conn, size_t from, enum dis
 static void send_replies(struct loop *loop, struct conn *conn)
 {
     if (loop->out.status != 0) {
-        conn_kill(conn); /* more than may wait for it, or than there is memory for */
+        conn_over_limit(conn);
     } else {
         conn_send(conn, loop->out.buf, loop->out.len);
     }
