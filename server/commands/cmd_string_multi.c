@@ -1,7 +1,8 @@
 /*
  * cmd_string_multi.c - MGET, MSET, MSETNX: several keys at once.
  *
- * Invariant: MSET and MSETNX look every key up and make room for all before the first change.
+ * Invariant: MSET and MSETNX look at every argument before the first change. Room for all of them is
+ * the runner's matter: it may be more than can be promised beforehand.
  * Threads: command.h. Crash: a change is part of the unit's transaction.
  */
 #include "server/commands/cmd_data.h"
@@ -42,22 +43,16 @@ void cmd_mget(struct command_ctx *ctx)
     }
 }
 
-/* Changes to expect, and whether any key is live. */
-static bool survey(struct command_ctx *ctx, size_t *ops, size_t *bytes, bool *any)
+/* Is everything within its limits? And is any key live? */
+static bool survey(struct command_ctx *ctx, bool *any)
 {
-    *ops = 1; /* the counter of versions */
-    *bytes = KEYSPACE_PUT_EXTRA;
     *any = false;
     for (size_t i = 1; i < ctx->argc; i += 2) {
-        struct ps_slice key = ctx->argv[i];
         struct key_entry old;
-        if (!object_key_fits(ctx, key) || !object_value_fits(ctx, ctx->argv[i + 1].len) ||
-            !object_find(ctx, key, &old))
+        if (!object_key_fits(ctx, ctx->argv[i]) || !object_value_fits(ctx, ctx->argv[i + 1].len) ||
+            !object_find(ctx, ctx->argv[i], &old))
             return false;
         *any |= old.state == KEY_LIVE;
-        bool indexed = old.state != KEY_ABSENT && old.record.index_ms != 0;
-        *ops += indexed ? 2 : 1;
-        *bytes += RECORD_MAX_HEADER + key.len + ctx->argv[i + 1].len;
     }
     return true;
 }
@@ -77,7 +72,6 @@ static bool store_all(struct command_ctx *ctx)
 /* 1: stored; 0: not, since a key was there and `only_new`; -1: failed, and answered. */
 static int mset_generic(struct command_ctx *ctx, bool only_new)
 {
-    size_t ops, bytes;
     bool any;
 
     if (ctx->argc % 2 == 0) {
@@ -85,13 +79,11 @@ static int mset_generic(struct command_ctx *ctx, bool only_new)
                           ctx->command->name);
         return -1;
     }
-    if (!survey(ctx, &ops, &bytes, &any))
+    if (!survey(ctx, &any))
         return -1;
     if (any && only_new)
         return 0;
-    if (command_reserve(ctx, ops, bytes) < 0 || !store_all(ctx))
-        return -1;
-    return 1;
+    return store_all(ctx) ? 1 : -1;
 }
 
 void cmd_mset(struct command_ctx *ctx)

@@ -201,16 +201,31 @@ static void answer_rc(struct executor *x, int rc)
     resp_write_errorf(x->ctx.out, "-%s", command_rc_text(rc));
 }
 
-/* Room for one command's worst case. */
+/* Room for the worst case. Where that is more than dirty memory can ever hold, room for as much of it
+ * as can be had: what happens is mostly a fraction of it. *uncertain says that it may still fail
+ * midway, so that there must be a savepoint to go back to. */
+static int make_room(struct executor *x, struct command_need need, bool *uncertain)
+{
+    int rc = ps_reserve(x->ctx.txn, need.ops, need.bytes);
+    while (rc == PS_TXNFULL && need.ops > 1) {
+        *uncertain = true;
+        need.ops /= 2;
+        need.bytes /= 2;
+        rc = ps_reserve(x->ctx.txn, need.ops, need.bytes);
+    }
+    return rc;
+}
+
+/* Room for one command. */
 static int reserve(struct executor *x, const struct command *row, size_t argc,
-                   const struct ps_slice *argv)
+                   const struct ps_slice *argv, bool *uncertain)
 {
     struct command_need need;
     if (x->ctx.reserved || (row->traits & COMMAND_RESERVES)) {
         return 0;
     }
     command_need_of(row, argc, argv, &need);
-    return ps_reserve(x->ctx.txn, need.ops, need.bytes);
+    return make_room(x, need, uncertain);
 }
 
 /* PS_BUSY in a transaction that holds nothing yet cannot be helped by committing. */
@@ -224,7 +239,7 @@ static int run_write(struct executor *x, const struct command *row)
 {
     struct command_ctx *ctx = &x->ctx;
     bool guarded = x->careful || (row->traits & COMMAND_FAILS_MIDWAY);
-    int rc = reserve(x, row, ctx->argc, ctx->argv);
+    int rc = reserve(x, row, ctx->argc, ctx->argv, &guarded);
     if (rc == 0 && guarded) {
         rc = ps_savepoint(ctx->txn);
     }
@@ -273,7 +288,8 @@ static int run_row(struct executor *x, const struct command *row)
 
 /* ---- EXEC ----------------------------------------------------------------------------------- */
 
-static int reserve_queue(struct executor *x, const struct session_queue *queue, bool *writes)
+static int reserve_queue(struct executor *x, const struct session_queue *queue, bool *writes,
+                         bool *uncertain)
 {
     struct command_need need, sum = {0, 0};
     *writes = false;
@@ -285,7 +301,7 @@ static int reserve_queue(struct executor *x, const struct session_queue *queue, 
             *writes = true;
         }
     }
-    return *writes ? settle_busy(x, ps_reserve(x->ctx.txn, sum.ops, sum.bytes)) : 0;
+    return *writes ? settle_busy(x, make_room(x, sum, uncertain)) : 0;
 }
 
 static int run_queue(struct executor *x, struct session *session, const struct session_queue *queue)
@@ -323,15 +339,15 @@ static int run_exec_write(struct executor *x, struct session *session)
     struct session_state before;
     struct session_queue queue;
     size_t mark = x->ctx.out->len;
-    bool writes, guarded;
-    int rc = reserve_queue(x, &session->queue, &writes);
+    bool writes, guarded = false;
+    int rc = reserve_queue(x, &session->queue, &writes, &guarded);
     if (rc == PS_BUSY) {
         return rc;
     }
     if (rc != 0) {
         return refuse_exec(x, session, rc);
     }
-    guarded = x->careful && writes;
+    guarded = guarded || (x->careful && writes);
     if (guarded) {
         rc = ps_savepoint(x->ctx.txn);
     }
@@ -356,10 +372,8 @@ static int run_exec_write(struct executor *x, struct session *session)
     }
     ps_savepoint_rollback(x->ctx.txn);
     x->ctx.changed = false;
-    if (settle_busy(x, rc) == PS_BUSY) {
-        return PS_BUSY;
-    }
-    return refuse_exec(x, session, rc == PS_BUSY ? PS_TXNFULL : rc);
+    rc = settle_busy(x, rc == DISPATCH_RETRY ? x->ctx.rc : rc);
+    return rc == PS_BUSY ? rc : refuse_exec(x, session, rc);
 }
 
 static int run_exec(struct executor *x, struct session *session, const struct command *row)
