@@ -4,7 +4,8 @@
 #   make tests        every test program
 #   make run          install what is missing, build, serve on 127.0.0.1:6379 (PORT=, DATA=)
 #   make check        every suite once; SAN=address (with UBSan) or SAN=thread: under that sanitizer
-#   make bench | format | lint | clean | deps | deps-test
+#   make bench        beside redis-server and LMDB (about 15 minutes; QUICK=1: a look)
+#   make format | lint | clean | deps | deps-test | deps-bench
 #
 # Variables: CC (gcc, clang), SAN, BUILD (root of all output), V=1 (show commands), EXTRA (flags).
 # Sources are found by their place; adding a file needs no edit here. Each combination of compiler
@@ -66,6 +67,7 @@ UNIT_SRC := $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c)
 PROGRAM_SRC := $(filter-out tests/unit/% tests/support/%,$(wildcard tests/*/*.c))
 PROGRAMS := $(sort $(patsubst tests/%/,%,$(dir $(PROGRAM_SRC))))
 BENCH_SRC := $(wildcard bench/*.c)
+BENCH_SUPPORT_SRC := $(wildcard bench/support/*.c)
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
@@ -74,6 +76,7 @@ STORAGE_LIB := $(OUT)/libpandostore.a
 PROTOCOL_LIB := $(OBJ)/libprotocol.a
 SERVER_LIB := $(OBJ)/libserver.a
 SUPPORT_LIB := $(OBJ)/libsupport.a
+BENCH_SUPPORT_LIB := $(OBJ)/libbenchsupport.a
 
 SERVER_PARTS := $(filter-out server/main.c,$(SERVER_SRC)) $(filter-out tools/pando-tool.c,$(TOOL_SRC))
 BINARIES := $(if $(filter server/main.c,$(SERVER_SRC)),$(OUT)/pandod) \
@@ -82,7 +85,7 @@ UNIT_BIN := $(patsubst %.c,$(OUT)/%,$(UNIT_SRC))
 PROGRAM_BIN := $(addprefix $(OUT)/tests/,$(PROGRAMS))
 BENCH_BIN := $(patsubst %.c,$(OUT)/%,$(BENCH_SRC))
 ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) $(TOOL_SRC) $(SUPPORT_SRC) $(UNIT_SRC) \
-           $(PROGRAM_SRC) $(BENCH_SRC)
+           $(PROGRAM_SRC) $(BENCH_SRC) $(BENCH_SUPPORT_SRC)
 
 .PHONY: all tests unit benches
 all: $(STORAGE_LIB) $(BINARIES)
@@ -133,6 +136,8 @@ $(SERVER_LIB): $(call objects,$(SERVER_PARTS)) $(SOURCES_STAMP)
 	$(archive)
 $(SUPPORT_LIB): $(call objects,$(SUPPORT_SRC)) $(SOURCES_STAMP)
 	$(archive)
+$(BENCH_SUPPORT_LIB): $(call objects,$(BENCH_SUPPORT_SRC)) $(SOURCES_STAMP)
+	$(archive)
 
 $(OUT)/pandod: $(call objects,$(SERVER_SRC) $(PROTOCOL_SRC)) $(STORAGE_LIB) $(SOURCES_STAMP)
 	$(call link,$(PKG_LIBS) -lm)
@@ -151,8 +156,10 @@ $(OUT)/tests/$(1): $(call objects,$(filter tests/$(1)/%,$(PROGRAM_SRC))) $(SUPPO
 endef
 $(foreach folder,$(PROGRAMS),$(eval $(call program,$(folder))))
 
-$(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(PROTOCOL_LIB) $(STORAGE_LIB) $(SOURCES_STAMP)
-	$(call link,-lm)
+# Only the comparison of engines knows another engine.
+$(OUT)/bench/engine: PEER_LIBS := -llmdb
+$(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES_STAMP)
+	$(call link,$(PEER_LIBS) -lm)
 
 -include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)))
 
@@ -162,12 +169,15 @@ DEPS := gcc libc6-dev pkg-config libevent-dev
 DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck libcmocka-dev \
              python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
              wamerican-huge procps
+DEPS_BENCH := liblmdb-dev python3 redis-server redis-tools
 
-.PHONY: deps deps-test
+.PHONY: deps deps-test deps-bench
 deps:
 	@.ci/packages $(DEPS)
 deps-test: deps
 	@.ci/packages $(DEPS_TEST)
+deps-bench: deps
+	@.ci/packages $(DEPS_BENCH)
 
 # ---- tasks ----------------------------------------------------------------------------------
 # Those that install run make again, so that pkg-config is asked after it exists.
@@ -182,9 +192,9 @@ serve: all
 check: deps-test
 	@/usr/bin/python3 tests/run-check --build $(BUILD) $(if $(SAN),--san $(SAN))
 
-bench: deps-test
+bench: deps-bench
 	@$(MAKE) --no-print-directory -j$(JOBS) benches
-	@bench/run --build $(OUT)
+	@bench/run --build $(OUT) $(if $(QUICK),--quick)
 
 C_FILES = $(sort $(ALL_SRC) $(foreach d,. *,$(wildcard storage/$(d)/*.h protocol/$(d)/*.h \
           server/$(d)/*.h tools/$(d)/*.h tests/$(d)/*.h bench/$(d)/*.h)))
