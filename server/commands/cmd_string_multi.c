@@ -1,9 +1,9 @@
 /*
  * cmd_string_multi.c - MGET, MSET, MSETNX: several keys at once.
  *
- * Invariant: MSET and MSETNX look at every argument before the first change. Room for all of them is
- * the runner's matter: it may be more than can be promised beforehand.
- * Threads: command.h. Crash: a change is part of the unit's transaction.
+ * Invariant: MSET and MSETNX look at every argument before the first change. Room for all of them
+ * is the runner's matter: it may be more than can be promised beforehand. Threads: command.h.
+ * Crash: a change is part of the unit's transaction.
  */
 #include "server/commands/cmd_data.h"
 #include "server/commands/object.h"
