@@ -64,7 +64,7 @@ def test_auth_without_a_password_set_is_explained_as_redis_does(raw, reference):
 def test_redis_py_authenticates(server):
     assert server.client(password="secret").ping()
     assert server.client(username="default", password="secret").ping()
-    with pytest.raises(redis.AuthenticationError):
+    with pytest.raises(redis.ResponseError, match="WRONGPASS"):
         server.client(password="wrong").ping()
     with pytest.raises(redis.AuthenticationError):
         server.client().ping()

@@ -53,7 +53,7 @@ def test_the_start_up_line_says_what_was_recovered_from_where_in_how_long(server
     before = len(server.log())
     server.start()
     lines = server.log()[before:].splitlines()
-    (line,) = [text for text in lines if re.search(r"\brecovered\b", text)]
+    (line,) = [text for text in lines if re.search(r"\bRecovered\b", text)]
     assert re.search(r"checkpoint\D*\d+", line), line
     assert re.search(r"\blog\b.*\d+", line), line
     assert re.search(r"\d+(\.\d+)? ?(us|ms|s)\b", line), line

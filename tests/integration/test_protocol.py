@@ -1,5 +1,7 @@
 """Bytes in, bytes out: framing, inline commands, RESP3, errors, limits."""
 
+import re
+
 import pytest
 from support import RawClient, ReplyError, encode
 
@@ -242,7 +244,7 @@ def test_what_is_too_large_for_now_is_an_error_that_says_so(raw, words):
     raw.command("SET", "full", b"x" * 65536)
     answer = raw.command(*words)
     assert isinstance(answer, ReplyError)
-    assert "64 KiB" in str(answer) or "65536" in str(answer), answer
+    assert re.search(r"exceeds .*\b(64 KiB|655\d\d) ?", str(answer)), answer
     assert raw.command("EXISTS", "k", "a") == 0
     assert raw.command("STRLEN", "full") == 65536
 
