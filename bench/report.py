@@ -1,0 +1,172 @@
+"""The report: medians, ratios and a summary in Markdown; every measurement in JSON and CSV."""
+
+import collections
+import csv
+import json
+import os
+import platform
+import statistics
+import subprocess
+
+WORKLOAD_NAMES = {
+    "load": "random load, 1,000 puts a commit, not synced (k puts/s)",
+    "get": "get, 1 thread (k/s)",
+    "get_many": "get, 16 at a time (k/s)",
+    "scan": "seek and scan 100 (k/s)",
+    "put_batch": "overwrite, 1,000 puts a commit, not synced (k puts/s)",
+    "put_one": "one put a commit, not synced (k/s)",
+    "put_one_synced": "one put a commit, synced (k/s)",
+    "settle": "checkpoint (Pando), sync (LMDB) after the load",
+}
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def number(value):
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def medians(rows, by, fields):
+    """{key: {field: median}}, keys in order of appearance."""
+    groups = collections.defaultdict(list)
+    for row in rows:
+        groups[tuple(row[name] for name in by)].append(row)
+    return {
+        key: {f: statistics.median(r[f] for r in group if f in r) for f in fields if f in group[0]}
+        for key, group in groups.items()
+    }
+
+
+def startup(rows):
+    fields = ("ping_s", "get_s", "cpu_s", "replayed", "log_bytes", "data_bytes")
+    found = medians(rows, ("keys", "peer", "log"), fields)
+    lines = []
+    for (keys, peer, log), m in found.items():
+        lines.append([f"{keys:,}", peer, log])
+        lines[-1] += [f"{m['replayed']:,.0f}", f"{m['log_bytes'] / 1e6:.1f}"] if peer == "pando" else ["", ""]
+        lines[-1] += [f"{m['data_bytes'] / 1e6:,.0f}", f"{m['ping_s'] * 1e3:,.1f}"]
+        lines[-1] += [f"{m['get_s'] * 1e3:,.1f}", f"{m['cpu_s']:.2f}"]
+    head = "keys|server|log since the checkpoint|operations replayed|log MB|data MB"
+    head += "|first PONG ms|first GET ms|CPU s"
+    return table(head.split("|"), lines), startup_summary(found)
+
+
+def startup_summary(found):
+    most = max(keys for keys, _, _ in found)
+    rows = {(peer, log): m["ping_s"] for (keys, peer, log), m in found.items() if keys == most}
+    pando = [t for (peer, _), t in rows.items() if peer == "pando"]
+    text = f"Start-up with {most:,} keys: {rows['pando', 'default settings'] * 1e3:,.0f} ms to the first "
+    text += f"PONG with default settings ({min(pando) * 1e3:,.0f} to {max(pando) * 1e3:,.0f} ms over the "
+    text += f"amounts of log); redis-server {rows['redis', 'RDB']:.2f} s from RDB, "
+    return [text + f"{rows['redis', 'AOF']:.2f} s from AOF."]
+
+
+def throughput(rows):
+    fields = ("rate", "p50_us", "p99_us", "p999_us", "cpu_per_million")
+    found = medians(rows, ("level", "workload", "pipeline", "peer"), fields)
+    lines, summary = [], []
+    for level, workload, pipeline in dict.fromkeys(key[:3] for key in found):
+        pando = found[level, workload, pipeline, "pando"]
+        redis = found[level, workload, pipeline, "redis"]
+        ratio = {f: pando[f] / redis[f] for f in fields if redis[f] > 0}
+        cells = [level, workload, str(pipeline)]
+        for field in fields:
+            unit = 1e3 if field == "rate" else 1
+            cells.append(f"{number(pando[field] / unit)} / {number(redis[field] / unit)}")
+            cells[-1] += f" = **{ratio[field]:.2f}**" if field in ratio else ""
+        lines.append(cells)
+        summary.append(
+            f"{level}, {workload}, pipeline {pipeline}: throughput {ratio['rate']:.2f}, "
+            f"p99 {ratio['p99_us']:.2f}, CPU {ratio.get('cpu_per_million', 0):.2f}"
+        )
+    head = ["level", "workload", "pipeline", "k requests/s", "p50 us", "p99 us", "p99.9 us"]
+    return table([*head, "server CPU s / million"], lines), summary
+
+
+def validation(rows):
+    fields = ("rate", "p50_us", "p99_us", "cpu_per_million")
+    found = medians(rows, ("workload", "pipeline", "client"), fields)
+    lines = []
+    for (workload, pipeline, client), m in found.items():
+        lines.append([workload, str(pipeline), client, number(m["rate"] / 1e3)])
+        lines[-1] += [number(m[f]) for f in fields[1:]]
+    head = ["workload", "pipeline", "client", "k requests/s", "p50 us", "p99 us"]
+    return table([*head, "server CPU s / million"], lines)
+
+
+def engines(rows):
+    for row in rows:
+        row["rate"] = row["ops"] / row["seconds"]
+        row["cpu_us"] = row["cpu"] / row["ops"] * 1e6
+    found = medians(rows, ("workload", "engine"), ("rate", "cpu_us", "seconds"))
+    lines, summary = [], []
+    for workload in dict.fromkeys(key[0] for key in found):
+        pando, lmdb = found[workload, "pando"], found[workload, "lmdb"]
+        cells = [WORKLOAD_NAMES[workload]]
+        if workload == "settle":
+            cells += [f"{m['seconds'] * 1e3:,.0f} ms" for m in (pando, lmdb)]
+            cells += [f"{lmdb['seconds'] / pando['seconds']:.2f}", "", "", ""]
+        else:
+            cells += [number(m["rate"] / 1e3) for m in (pando, lmdb)]
+            cells += [f"**{pando['rate'] / lmdb['rate']:.2f}**"]
+            cells += [number(m["cpu_us"]) for m in (pando, lmdb)]
+            cells += [f"**{pando['cpu_us'] / lmdb['cpu_us']:.2f}**"]
+            summary.append(
+                f"engine, {workload}: rate {pando['rate'] / lmdb['rate']:.2f}, "
+                f"CPU {pando['cpu_us'] / lmdb['cpu_us']:.2f} of LMDB's"
+            )
+        lines.append(cells)
+    head = "workload|Pando|LMDB|ratio|Pando CPU us/op|LMDB CPU us/op|ratio"
+    return table(head.split("|"), lines), summary
+
+
+def surroundings(load_before):
+    redis = subprocess.run(["redis-server", "--version"], stdout=subprocess.PIPE, check=True)
+    version = next(w for w in redis.stdout.decode().split() if w.startswith("v="))[2:]
+    return (
+        f"{len(os.sched_getaffinity(0))} cores, Linux {platform.release()}, redis-server {version}; "
+        f"load average {load_before:.2f} before, {os.getloadavg()[0]:.2f} after. Medians of the "
+        "repetitions. A ratio is Pando's figure divided by the other's: above 1 is better for rates, "
+        "below 1 for latencies and processor time."
+    )
+
+
+def write(results, plan, load_before, folder):
+    """report.md, raw.json and a CSV for each section; returns the report's text."""
+    text, summary = ["# Benchmarks\n", surroundings(load_before) + "\n"], []
+    if "startup" in results:
+        body, lines = startup(results["startup"])
+        text += ["## Start-up after kill -9\n", body]
+        summary += lines
+    if "throughput" in results:
+        body, lines = throughput(results["throughput"])
+        text += [
+            f"## Beside redis-server ({plan.keys:,} keys, values of 100 bytes, 50 connections)\n",
+            "Pando / Redis = **ratio**.\n",
+            body,
+        ]
+        summary += lines
+    if "validation" in results:
+        text += ["## The load generator beside redis-benchmark, on redis-server without persistence\n"]
+        text += [validation(results["validation"])]
+    if "engines" in results:
+        body, lines = engines(results["engines"])
+        text += [f"## The engine beside LMDB ({plan.records:,} records of 16 + 100 bytes)\n", body]
+        summary += lines
+    text += ["## Summary (Pando's figure / the other's)\n", *(f"- {line}" for line in summary), ""]
+    report = "\n".join(text)
+    (folder / "report.md").write_text(report)
+    (folder / "raw.json").write_text(json.dumps({"plan": vars(plan), **results}))
+    for section, rows in results.items():
+        flat = [{k: v for k, v in row.items() if not isinstance(v, list)} for row in rows]
+        names = list(dict.fromkeys(k for row in flat for k in row))
+        with open(folder / f"{section}.csv", "w", newline="") as f:
+            out = csv.DictWriter(f, names)
+            out.writeheader()
+            out.writerows(flat)
+    return report
