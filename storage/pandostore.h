@@ -26,7 +26,7 @@
 
 #define PS_MAX_TREES 4096                      /* named trees in a store */
 #define PS_MAX_TREE_NAME 255                   /* bytes in a tree's name (at least 1) */
-#define PS_MAX_KEY 65536u                      /* bytes in a key (0 is allowed) */
+#define PS_MAX_KEY (65536u + 64u)              /* bytes in a key (0 is allowed) */
 #define PS_MAX_VALUE (65536u + 1024u)          /* bytes in a value (0 is allowed) */
 #define PS_MAX_SAVEPOINTS 64                   /* savepoints open at once in a transaction */
 #define PS_MAX_SNAPSHOTS 1024                  /* snapshots existing at once in a store */

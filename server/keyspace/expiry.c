@@ -25,6 +25,8 @@
 #include <assert.h>
 #include <string.h>
 
+_Static_assert(KEYSPACE_MAX_KEY + KEYSPACE_INDEX_TIME <= PS_MAX_KEY, "a row holds the whole key");
+
 int64_t expiry_index_time(int64_t old_index_ms, int64_t expire_ms, int64_t now_ms)
 {
     if (old_index_ms > now_ms && old_index_ms <= expire_ms)
