@@ -305,8 +305,10 @@ int control_cleanup(struct runner *runner)
     bool fine = true;
     script_add(runner, &script, CMP_EXACT, 1, text_arg(arena, "FLUSHALL"));
     if (runner->sequence->touches_config) {
-        static const char *const defaults[][2] = {
-            {"requirepass", ""}, {"timeout", "0"}, {"tcp-keepalive", "300"}};
+        static const char *const defaults[][2] = {{"requirepass", ""},
+                                                  {"timeout", "0"},
+                                                  {"tcp-keepalive", "300"},
+                                                  {"proto-max-bulk-len", "512mb"}};
         for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
             script_add(runner, &script, CMP_EXACT, 4, text_arg(arena, "CONFIG"),
                        text_arg(arena, "SET"), text_arg(arena, defaults[i][0]),

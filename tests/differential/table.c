@@ -124,6 +124,15 @@ const struct rule command_table[] = {
      "CONFIG GET { ( timeout | tcp-keepalive | databases | requirepass | maxclients | "
      "nosuchparameter | time?ut ) }",
      CMP_CONFIG, RULE_INTACT, 0},
+    {2,
+     "CONFIG GET ( hz | maxmemory | maxmemory-policy | proto-max-bulk-len | tcp-backlog | "
+     "client-query-buffer-limit | save | cluster-enabled | notify-keyspace-events | PROTO-MAX-* )",
+     CMP_CONFIG, RULE_INTACT, 0},
+    /* Never above its default: SETRANGE would then make a string of half a gigabyte. */
+    {1,
+     "CONFIG SET proto-max-bulk-len ( 100mb | 200MB | 104857600b | abc | -1 | 1 | 100mbb | "
+     "1k )",
+     CMP_EXACT, RULE_CONFIG | RULE_INTACT, 0},
     {2, "CONFIG SET ( timeout ( 0 | 300 | 1000 | abc | -1 ) | tcp-keepalive ( 0 | 60 | x ) )",
      CMP_EXACT, RULE_CONFIG | RULE_INTACT, 0},
     {1,
