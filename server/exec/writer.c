@@ -155,6 +155,14 @@ static struct unit *take_waiting(struct writer *w, uint64_t seq, int rc)
     return out.head;
 }
 
+static bool nobody_waits(struct writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    bool none = w->waiting.head == NULL;
+    pthread_mutex_unlock(&w->lock);
+    return none;
+}
+
 void writer_published(void *arg, uint64_t seq, int rc)
 {
     struct exec_env *env = arg;
@@ -364,7 +372,7 @@ static void run_group(struct writer *w)
         list_init(&w->group);
     } else {
         group_commit(w, w->group.count == 1 && w->pending.head == NULL &&
-                            w->waiting.head == NULL && mailbox_empty(&w->box));
+                            nobody_waits(w) && mailbox_empty(&w->box));
     }
     queue_shrinks(w, w->settled);
     w->settled = 0;
