@@ -19,6 +19,7 @@
 #include <time.h>
 
 #define RETRY_AFTER_MS 1000 /* after a checkpoint that failed */
+#define REST_MS 2           /* after one that had nothing to write */
 #define REPLAY_OPS_PER_MS 500u /* measured: 400 to 1,000, random keys of a large store */
 
 static int64_t now_us(clockid_t clock)
@@ -48,8 +49,9 @@ static bool choose(struct checkpoint *c)
     harvest(store); /* after choosing: all deaths up to T are known now */
     c->state = store->checkpoint_snap.view.state;
     uint64_t stamp = stamp_of(c->state);
-    if (store->file_state != NULL && store->file_state->seq == c->state->seq &&
-        roots_in_file(c->state)) {
+    if (store->file_state != NULL &&
+        (stamp_of(store->file_state) == stamp ||
+         (store->file_state->seq == c->state->seq && roots_in_file(c->state)))) {
         return false;
     }
     size_t kept = 0;
@@ -160,14 +162,15 @@ static int complete(struct checkpoint *c, const struct space_root *root)
 
 /* ---- (e) ------------------------------------------------------------------------------------ */
 
-/* A page of the file died with its slot, before the slot knew it: with the group that killed it. */
+/* A page of the file died with its slot, before the slot knew it: with the group that killed it,
+ * or, if that was harvested already, for good. */
 static void pass_death_on(struct ps_store *store, const struct slot_side *side)
 {
     struct death d = {side->file, side->birth, side->death, side->pages};
     store->stat.deaths_passed++;
     pthread_mutex_lock(&store->mu);
     struct group *g = store->groups;
-    while (g != NULL && g->stamp < d.death) {
+    while (g != NULL && (d.death < g->base || d.death > g->stamp)) {
         g = g->next;
     }
     if (g != NULL) {
@@ -306,6 +309,14 @@ static int run(struct checkpoint *c, bool with_token)
     return 0;
 }
 
+/* What fills the arena is not in T: asking again at once would not help. */
+static void note_nothing_to_do(struct ps_store *store)
+{
+    pthread_mutex_lock(&store->mu);
+    store->checkpoint_not_before = now_us(CLOCK_MONOTONIC) / 1000 + REST_MS;
+    pthread_mutex_unlock(&store->mu);
+}
+
 int checkpoint_run(struct ps_store *store, bool with_token)
 {
     pthread_mutex_lock(&store->checkpoint_mu);
@@ -319,6 +330,7 @@ int checkpoint_run(struct ps_store *store, bool with_token)
     pthread_mutex_unlock(&store->mu);
     bool work = rc == 0 && choose(&c);
     if (!work) {
+        note_nothing_to_do(store);
         ps_snapshot_reset(&store->checkpoint_snap);
         if (rc == 0) {
             rc = relink_idle(store);
@@ -399,8 +411,9 @@ static void *checkpoint_main(void *arg)
         store->checkpoint_done = ticket;
         store->checkpoint_rc = rc;
         store->hurry = store->hurry && store->checkpoint_asked > ticket;
-        store->checkpoint_not_before =
-            rc == 0 ? 0 : now_us(CLOCK_MONOTONIC) / 1000 + RETRY_AFTER_MS;
+        if (rc != 0) {
+            store->checkpoint_not_before = now_us(CLOCK_MONOTONIC) / 1000 + RETRY_AFTER_MS;
+        }
         pthread_cond_broadcast(&store->cond);
     }
     pthread_mutex_unlock(&store->mu);

@@ -357,6 +357,7 @@ static int hand_over(struct ps_store *store, struct ps_txn *txn, enum ps_durabil
     }
     struct group *g = txn->group;
     g->state = txn->state;
+    g->base = txn->base;
     g->stamp = txn->stamp;
     g->state->seq = store->tip->seq + 1;
     g->level = level;
@@ -465,6 +466,7 @@ int commit_internal(struct ps_store *store, struct ps_txn *txn)
 {
     struct group *g = txn->group;
     g->state = txn->state;
+    g->base = txn->base;
     g->stamp = txn->stamp;
     g->level = PS_NONE;
     g->logged = false;

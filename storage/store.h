@@ -84,7 +84,7 @@ struct group {
     enum ps_durability level;
     bool logged;
     struct waiter *waiter;
-    uint64_t stamp;
+    uint64_t base, stamp; /* the stamps it used */
     VEC(uint8_t) ops;
     uint64_t nops;
     VEC(page_ref) born; /* slots */
