@@ -430,7 +430,10 @@ int dispatch_run(struct executor *x, struct session *session, const struct comma
             struct session_queue queue = session_end_multi(session);
             session_drop_queue(session, &queue);
         }
-        refuse(x, session, "-NOAUTH Authentication required.");
+        refuse(x, session,
+               is_exec(row)
+                   ? "-EXECABORT Transaction discarded because of: NOAUTH Authentication required."
+                   : "-NOAUTH Authentication required.");
         return 0;
     }
     atomic_store_explicit(&session->last, row, memory_order_relaxed);

