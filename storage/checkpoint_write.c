@@ -268,6 +268,7 @@ int checkpoint_write_pages(struct checkpoint *c)
         return PS_NOMEM;
     }
     int rc = state_copy(c->file_state, c->state);
+    c->file_state->pos = c->state->pos;
     atomic_store(&c->file_state->stamp, stamp_of(c->state));
     for (uint32_t i = 0; rc == 0 && i < c->file_state->ntrees; i++) {
         struct tree_root *t = &c->file_state->trees[i];

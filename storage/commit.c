@@ -466,6 +466,9 @@ int commit_internal(struct ps_store *store, struct ps_txn *txn)
 {
     struct group *g = txn->group;
     g->state = txn->state;
+    if (!txn->replay) {
+        g->state->pos = store->tip->pos; /* published, so it is known */
+    }
     g->base = txn->base;
     g->stamp = txn->stamp;
     g->level = PS_NONE;

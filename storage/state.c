@@ -52,7 +52,6 @@ int state_copy(struct state *to, const struct state *from)
     int rc = state_room(to, from->ntrees);
     if (rc == 0) {
         to->seq = from->seq;
-        to->pos = from->pos;
         to->ntrees = from->ntrees;
         if (from->ntrees > 0) {
             memcpy(to->trees, from->trees, from->ntrees * sizeof *to->trees);

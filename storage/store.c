@@ -191,6 +191,7 @@ static int first_state(struct ps_store *store, bool fresh, struct ps_fault *faul
     }
     int rc = recovery_load_state(store, file_state, fault);
     rc = rc == 0 ? state_copy(state, file_state) : rc;
+    state->pos = file_state->pos;
     atomic_store(&state->stamp, stamp_of(file_state));
     atomic_store(&store->published_seq, state->seq);
     store->next_stamp = store->meta.stamp + 1;

@@ -288,7 +288,8 @@ void snapshot_fini(struct ps_snapshot *snap);
 /* ---- states and publication (state.c) ------------------------------------------------------- */
 
 struct state *state_new(struct ps_store *store);                 /* mu not held */
-int state_copy(struct state *to, const struct state *from);      /* all but the stamp */
+/* All but the stamp, and the log position, which an unpublished state does not know yet. */
+int state_copy(struct state *to, const struct state *from);
 int state_room(struct state *state, uint32_t ntrees);
 void state_retire(struct ps_store *store, struct state *state);  /* mu held */
 void state_free(struct state *state);
