@@ -19,10 +19,13 @@ static bool fold_name(struct ps_slice name, char folded[NAME_MAX_LEN + 1])
 
     if (name.len > NAME_MAX_LEN)
         return false;
-    for (size_t i = 0; i < name.len; i++)
+    bool text = true;
+    for (size_t i = 0; i < name.len; i++) {
         folded[i] = s[i] >= 'A' && s[i] <= 'Z' ? (char)(s[i] | 0x20) : s[i];
+        text &= s[i] != '\0';
+    }
     folded[name.len] = '\0';
-    return memchr(folded, '\0', name.len) == NULL;
+    return text;
 }
 
 const struct command *command_lookup(struct ps_slice name)

@@ -250,28 +250,3 @@ int keyspace_expire_key(struct keyspace *ks, struct ps_txn *txn, unsigned db, st
         return rc;
     return keyspace_delete(ks, txn, db, key, &entry);
 }
-
-int keyspace_next_due(const struct keyspace *ks, struct ps_view *view, int64_t *due_ms)
-{
-    bool found = false;
-
-    for (unsigned db = 0; db < ks->databases; db++) {
-        struct ps_cursor *cursor;
-        struct ps_slice key;
-        int64_t time_ms;
-        int rc = ps_cursor_open(view, ks->db[db].expires, &cursor);
-        if (rc < 0)
-            return rc;
-        rc = ps_cursor_first(cursor);
-        if (rc == 0)
-            rc = row_read(cursor, &time_ms, &key);
-        ps_cursor_close(cursor);
-        if (rc == 0 && (!found || time_ms < *due_ms)) {
-            *due_ms = time_ms;
-            found = true;
-        } else if (rc < 0 && rc != PS_NOTFOUND) {
-            return rc;
-        }
-    }
-    return found ? 0 : PS_NOTFOUND;
-}

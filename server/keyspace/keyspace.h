@@ -136,10 +136,6 @@ int keyspace_maintain(struct keyspace *ks, struct ps_txn *txn, int64_t now_ms, s
 int keyspace_expire_key(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
                         int64_t now_ms);
 
-/* When the next work of keyspace_maintain() is due: the earliest time in any index. PS_NOTFOUND:
- * none. */
-int keyspace_next_due(const struct keyspace *ks, struct ps_view *view, int64_t *due_ms);
-
 /* ---- statistics ----------------------------------------------------------------------------- */
 
 struct keyspace_stat {

@@ -153,20 +153,6 @@ static void a_hint_removes_an_expired_key_and_no_other(void **state)
     fixture_commit(f);
 }
 
-static void the_next_due_time_is_the_earliest_of_all_databases(void **state)
-{
-    struct fixture *f = *state;
-    int64_t due;
-
-    fixture_begin(f);
-    assert_int_equal(keyspace_next_due(f->ks, fixture_view(f), &due), PS_NOTFOUND);
-    fixture_put(f, 1, "a", "1", 700, 100);
-    fixture_put(f, 2, "b", "1", 600, 100);
-    assert_int_equal(keyspace_next_due(f->ks, fixture_view(f), &due), 0);
-    assert_int_equal(due, 600);
-    fixture_commit(f);
-}
-
 static void emptying_a_database_empties_its_index(void **state)
 {
     struct fixture *f = *state;
@@ -269,7 +255,6 @@ int main(void)
         TEST(background_work_removes_the_expired_and_files_the_refreshed_again),
         TEST(background_work_goes_in_bounded_steps_through_all_databases),
         TEST(a_hint_removes_an_expired_key_and_no_other),
-        TEST(the_next_due_time_is_the_earliest_of_all_databases),
         TEST(emptying_a_database_empties_its_index),
         TEST(the_rule_holds_under_random_use),
     };
