@@ -33,9 +33,9 @@ struct slot_side {
 };
 
 struct arena_class {
-    uint64_t first;    /* slot number of the class's first run */
-    uint64_t runs;     /* how many there is address space for */
-    uint64_t fresh;    /* runs never used so far begin here */
+    uint64_t first;     /* slot number of the class's first run */
+    uint64_t runs;      /* how many there is address space for */
+    uint64_t fresh;     /* runs never used so far begin here */
     uint64_t populated; /* runs below have memory */
     VEC(uint32_t) free; /* indices of freed runs */
 };

@@ -175,8 +175,9 @@ static void check_map(struct check *c)
     for (page_ref page = META_RESERVED >> store->page_shift; page < c->pages; page++) {
         bool seen = (c->seen[page / 64] >> (page % 64)) & 1;
         if (seen != space_is_live(&store->space, page)) {
-            finding(c, page, seen ? "in use, and free in the space map"
-                                  : "free, and in use in the space map");
+            finding(c, page,
+                    seen ? "in use, and free in the space map"
+                         : "free, and in use in the space map");
         }
     }
 }

@@ -18,8 +18,8 @@
 
 #include <time.h>
 
-#define RETRY_AFTER_MS 1000 /* after a checkpoint that failed */
-#define REST_MS 2           /* after one that had nothing to write */
+#define RETRY_AFTER_MS    1000 /* after a checkpoint that failed */
+#define REST_MS           2    /* after one that had nothing to write */
 #define REPLAY_OPS_PER_MS 500u /* measured: 400 to 1,000, random keys of a large store */
 
 static int64_t now_us(clockid_t clock)
@@ -100,9 +100,9 @@ static void give_back(struct checkpoint *c)
 static int sync_file(struct ps_store *store)
 {
     int err = store->vfs->fdatasync(store->vfs->ctx, store->fd);
-    return err == 0 ? 0
-                    : store_fault(store, PS_POISONED, err, store->file_path, 0,
-                                  "syncing the data file");
+    return err == 0
+               ? 0
+               : store_fault(store, PS_POISONED, err, store->file_path, 0, "syncing the data file");
 }
 
 /* From the moment a meta is durable its state is the file's: what snapshots are pinned to. */

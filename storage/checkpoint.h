@@ -9,19 +9,19 @@
 
 struct checkpoint {
     struct ps_store *store;
-    const struct state *state;  /* T, pinned */
-    bool paced;                 /* nobody waits: leave the device to others between pieces */
-    struct state *file_state;   /* T with all references in the file */
+    const struct state *state; /* T, pinned */
+    bool paced;                /* nobody waits: leave the device to others between pieces */
+    struct state *file_state;  /* T with all references in the file */
     VEC(struct checkpoint_page) pages;
-    space_extents taken;        /* of the file, all that was written */
-    deaths deaths;              /* of file pages, up to T */
+    space_extents taken; /* of the file, all that was written */
+    deaths deaths;       /* of file pages, up to T */
     struct run_ref catalogue;
 
     uint8_t *images[TREE_MAX_LEVELS]; /* a page being translated on each level */
-    uint8_t *buffer;            /* consecutive pages not written yet */
+    uint8_t *buffer;                  /* consecutive pages not written yet */
     page_ref buffer_first;
     uint32_t buffer_pages;
-    page_ref next;              /* of the current extent */
+    page_ref next; /* of the current extent */
     uint32_t left;
     uint64_t unsynced_from, unsynced_bytes;
     uint64_t written_pages;

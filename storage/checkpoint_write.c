@@ -11,8 +11,8 @@
 
 #include <time.h>
 
-#define BUFFER_PAGES 64u           /* pages written at a time, at most */
-#define PACE_BYTES (UINT64_C(1) << 20)
+#define BUFFER_PAGES  64u /* pages written at a time, at most */
+#define PACE_BYTES    (UINT64_C(1) << 20)
 #define PACE_PAUSE_NS 4000000L
 
 static int failed(struct checkpoint *c, int err, uint64_t offset)

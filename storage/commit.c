@@ -18,9 +18,9 @@
 
 #include "storage/store.h"
 
-#define SYNC_EVERY_MS 1000
-#define SWEEP_PATHS 4u            /* branches relinked along with a commit */
-#define ALLOWANCE_BYTES (4 << 20) /* log reserved at a time */
+#define SYNC_EVERY_MS     1000
+#define SWEEP_PATHS       4u        /* branches relinked along with a commit */
+#define ALLOWANCE_BYTES   (4 << 20) /* log reserved at a time */
 #define ALLOWANCE_COMMITS 4096
 
 enum ps_durability ps_get_durability(const struct ps_store *store)
@@ -239,8 +239,7 @@ static void *log_main(void *arg)
     int64_t due = now_ms() + SYNC_EVERY_MS;
     pthread_mutex_lock(&store->mu);
     while (!store->log_stop || have_queued(store)) {
-        bool flush = store->flush_wanted > atomic_load(&store->durable_seq) &&
-                     store->poisoned == 0;
+        bool flush = store->flush_wanted > atomic_load(&store->durable_seq) && store->poisoned == 0;
         bool prepare = store->prepare_wanted;
         store->prepare_wanted = false;
         if (!have_queued(store) && !flush && !prepare && !store->log_stop && now_ms() < due) {

@@ -312,8 +312,7 @@ int ps_cursor_select(struct ps_cursor *c, uint64_t rank)
         unsigned i = 0;
         for (;; i++) {
             if (i >= p->count) {
-                return fail(c, store_fault(c->view->store, PS_CORRUPT, 0,
-                                           c->view->store->file_path,
+                return fail(c, store_fault(c->view->store, PS_CORRUPT, 0, c->view->store->file_path,
                                            child.ref << c->view->store->page_shift,
                                            "a branch's counts do not add up"));
             }

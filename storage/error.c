@@ -9,39 +9,60 @@
 const char *ps_strerror(int code)
 {
     switch (code) {
-    case PS_OK: return "success";
-    case PS_NOTFOUND: return "not found";
-    case PS_EXISTS: return "exists already";
-    case PS_INVALID: return "invalid argument";
-    case PS_TOOBIG: return "key, value or name too large";
-    case PS_BUSY: return "no room in dirty memory now: commit first";
-    case PS_TXNFULL: return "transaction larger than dirty memory";
-    case PS_NOSPACE: return "no space left on device";
-    case PS_IO: return "input/output error";
-    case PS_CORRUPT: return "the store is damaged";
-    case PS_POISONED: return "a sync failed earlier: the store takes no more writes";
-    case PS_LOCKED: return "the directory is in use by another process";
-    case PS_NOMEM: return "out of memory";
-    case PS_UNKNOWN: return "the log failed: outcome unknown, read back";
-    case PS_LIMIT: return "too many trees, snapshots or savepoints";
-    case PS_VERSION: return "another format version or page size";
-    default: return "unknown error";
+    case PS_OK:
+        return "success";
+    case PS_NOTFOUND:
+        return "not found";
+    case PS_EXISTS:
+        return "exists already";
+    case PS_INVALID:
+        return "invalid argument";
+    case PS_TOOBIG:
+        return "key, value or name too large";
+    case PS_BUSY:
+        return "no room in dirty memory now: commit first";
+    case PS_TXNFULL:
+        return "transaction larger than dirty memory";
+    case PS_NOSPACE:
+        return "no space left on device";
+    case PS_IO:
+        return "input/output error";
+    case PS_CORRUPT:
+        return "the store is damaged";
+    case PS_POISONED:
+        return "a sync failed earlier: the store takes no more writes";
+    case PS_LOCKED:
+        return "the directory is in use by another process";
+    case PS_NOMEM:
+        return "out of memory";
+    case PS_UNKNOWN:
+        return "the log failed: outcome unknown, read back";
+    case PS_LIMIT:
+        return "too many trees, snapshots or savepoints";
+    case PS_VERSION:
+        return "another format version or page size";
+    default:
+        return "unknown error";
     }
 }
 
 int errno_code(int negative_errno)
 {
     switch (-negative_errno) {
-    case 0: return 0;
+    case 0:
+        return 0;
     case ENOSPC:
-    case EDQUOT: return PS_NOSPACE;
-    case ENOMEM: return PS_NOMEM;
-    default: return PS_IO;
+    case EDQUOT:
+        return PS_NOSPACE;
+    case ENOMEM:
+        return PS_NOMEM;
+    default:
+        return PS_IO;
     }
 }
 
-static void fill(struct ps_fault *fault, int code, int sys_errno, const char *file,
-                 uint64_t offset, const char *format, va_list args)
+static void fill(struct ps_fault *fault, int code, int sys_errno, const char *file, uint64_t offset,
+                 const char *format, va_list args)
 {
     fault->code = code;
     fault->sys_errno = sys_errno < 0 ? -sys_errno : sys_errno;

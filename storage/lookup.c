@@ -78,8 +78,8 @@ int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_sl
 /* ---- many at once --------------------------------------------------------------------------- */
 
 #define IN_FLIGHT 16u
-#define LINE 64u
-#define AHEAD 7u /* lines of a node asked for before it is looked at: header and most heads */
+#define LINE      64u
+#define AHEAD     7u /* lines of a node asked for before it is looked at: header and most heads */
 
 struct flight {
     struct ps_lookup *lookup;

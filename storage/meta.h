@@ -19,8 +19,8 @@
 #include "storage/log.h"
 #include "storage/space.h"
 
-#define META_BYTES 512u
-#define META_STRIDE UINT64_C(65536)
+#define META_BYTES    512u
+#define META_STRIDE   UINT64_C(65536)
 #define META_RESERVED (2 * META_STRIDE)
 
 struct meta {

@@ -5,9 +5,9 @@
 
 #include "storage/overflow.h"
 
-#define KEY_IN_RUN 0x4000u
-#define KEY_LEN_MASK 0x3fffu
-#define VALUE_IN_RUN 0x8000u
+#define KEY_IN_RUN     0x4000u
+#define KEY_LEN_MASK   0x3fffu
+#define VALUE_IN_RUN   0x8000u
 #define VALUE_LEN_MASK 0x7fffu
 
 static inline uint16_t load16(const uint8_t *at)

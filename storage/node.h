@@ -34,9 +34,9 @@ struct ps_store;
 
 /* An entry taken out of its node, or on its way in. */
 struct node_entry {
-    struct ps_slice key;   /* all of it, wherever it is stored */
+    struct ps_slice key;    /* all of it, wherever it is stored */
     struct run_ref key_run; /* ref 0: inline */
-    struct ps_slice value; /* leaves; not set when in a run */
+    struct ps_slice value;  /* leaves; not set when in a run */
     struct run_ref value_run;
     struct child child; /* branches */
 };

@@ -22,15 +22,15 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file format is little endian");
 
 /* For what only a bug can cause; stays on in release builds. */
-#define PS_ASSERT(condition)                                                                       \
-    do {                                                                                           \
-        if (__builtin_expect(!(condition), 0)) {                                                   \
-            fprintf(stderr, "%s:%d: assertion failed: %s\n", __FILE__, __LINE__, #condition);      \
-            abort();                                                                               \
-        }                                                                                          \
+#define PS_ASSERT(condition)                                                                  \
+    do {                                                                                      \
+        if (__builtin_expect(!(condition), 0)) {                                              \
+            fprintf(stderr, "%s:%d: assertion failed: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                          \
+        }                                                                                     \
     } while (0)
 
-#define likely(x) __builtin_expect(!!(x), 1)
+#define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 typedef uint64_t page_ref; /* 0: none (page 0 holds a meta) */
@@ -49,9 +49,9 @@ enum page_kind {
     PAGE_CATALOGUE = 5, /* run: the named trees */
 };
 
-#define PAGE_HEADER 40u
-#define PAGE_MIN 4096u
-#define PAGE_MAX 65536u
+#define PAGE_HEADER     40u
+#define PAGE_MIN        4096u
+#define PAGE_MAX        65536u
 #define TREE_MAX_LEVELS 24u
 
 struct page {

@@ -24,12 +24,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_MAX_TREES 4096                      /* named trees in a store */
-#define PS_MAX_TREE_NAME 255                   /* bytes in a tree's name (at least 1) */
-#define PS_MAX_KEY (65536u + 64u)              /* bytes in a key (0 is allowed) */
-#define PS_MAX_VALUE (65536u + 1024u)          /* bytes in a value (0 is allowed) */
-#define PS_MAX_SAVEPOINTS 64                   /* savepoints open at once in a transaction */
-#define PS_MAX_SNAPSHOTS 1024                  /* snapshots existing at once in a store */
+#define PS_MAX_TREES      4096             /* named trees in a store */
+#define PS_MAX_TREE_NAME  255              /* bytes in a tree's name (at least 1) */
+#define PS_MAX_KEY        (65536u + 64u)   /* bytes in a key (0 is allowed) */
+#define PS_MAX_VALUE      (65536u + 1024u) /* bytes in a value (0 is allowed) */
+#define PS_MAX_SAVEPOINTS 64               /* savepoints open at once in a transaction */
+#define PS_MAX_SNAPSHOTS  1024             /* snapshots existing at once in a store */
 
 enum ps_error {
     PS_OK = 0,
@@ -76,20 +76,20 @@ struct ps_view;     /* what can be read: a snapshot's or a transaction's state *
 struct ps_snapshot; /* one committed state, held for reading */
 struct ps_txn;      /* the write transaction */
 struct ps_cursor;
-struct ps_vfs;      /* storage/vfs.h: every file operation, replaceable by tests */
+struct ps_vfs; /* storage/vfs.h: every file operation, replaceable by tests */
 
 typedef uint32_t ps_tree; /* a tree's number; stays the same for the life of the store */
 
 struct ps_options {
-    uint32_t page_size;           /* 4096..65536, a power of two; fixed at creation. 0: 4096 */
-    uint64_t dirty_memory;        /* bytes of arena for pages not yet in the file. 0: 256 MiB */
-    uint64_t map_size;            /* address space reserved for the file. 0: 1 TiB */
-    uint64_t log_segment_size;    /* bytes; 0: 16 MiB */
+    uint32_t page_size;        /* 4096..65536, a power of two; fixed at creation. 0: 4096 */
+    uint64_t dirty_memory;     /* bytes of arena for pages not yet in the file. 0: 256 MiB */
+    uint64_t map_size;         /* address space reserved for the file. 0: 1 TiB */
+    uint64_t log_segment_size; /* bytes; 0: 16 MiB */
     enum ps_durability durability;
-    uint32_t max_recovery_ms;     /* checkpoint before replay would take longer. 0: 1000 */
-    bool manual_checkpoint;       /* no checkpoint thread: only ps_checkpoint() and when full */
-    bool read_only_check;         /* open for pando-tool: recover nothing, write nothing */
-    const struct ps_vfs *vfs;     /* NULL: the operating system */
+    uint32_t max_recovery_ms; /* checkpoint before replay would take longer. 0: 1000 */
+    bool manual_checkpoint;   /* no checkpoint thread: only ps_checkpoint() and when full */
+    bool read_only_check;     /* open for pando-tool: recover nothing, write nothing */
+    const struct ps_vfs *vfs; /* NULL: the operating system */
     /* Called after states were published (rc 0: everything up to seq is) or dropped (rc < 0:
      * everything after seq that was not yet published is gone, outcome PS_UNKNOWN). Called on the
      * thread that published: the log thread or the committing one. Must not call back into the
@@ -103,11 +103,11 @@ struct ps_options {
 
 /* What opening did. */
 struct ps_recovery {
-    bool created;               /* the directory held no store */
-    uint64_t checkpoint_seq;    /* the checkpoint it began with */
-    uint64_t log_from, log_to;  /* log positions (bytes since the store was made) replayed */
+    bool created;              /* the directory held no store */
+    uint64_t checkpoint_seq;   /* the checkpoint it began with */
+    uint64_t log_from, log_to; /* log positions (bytes since the store was made) replayed */
     uint64_t replayed_commits, replayed_ops;
-    uint64_t torn_bytes;        /* unacknowledged tail cut from the log */
+    uint64_t torn_bytes; /* unacknowledged tail cut from the log */
     uint64_t microseconds;
 };
 
@@ -150,7 +150,8 @@ void ps_snapshot_renew(struct ps_snapshot *snap);
 void ps_snapshot_reset(struct ps_snapshot *snap);
 void ps_snapshot_free(struct ps_snapshot *snap);
 /* Moves the snapshot to a checkpoint of a state at least as new as now, and waits for it: for
- * snapshots meant to live (backup, SNAPSHOT OPEN). They hold file pages only, never dirty memory. */
+ * snapshots meant to live (backup, SNAPSHOT OPEN). They hold file pages only, never dirty memory.
+ */
 int ps_snapshot_pin(struct ps_snapshot *snap);
 /* Commit sequence of the state held. */
 uint64_t ps_snapshot_seq(const struct ps_snapshot *snap);
@@ -256,16 +257,17 @@ struct ps_stat {
     uint32_t page_size, trees, depth_max;
     uint64_t file_bytes, file_pages, file_pages_free;
     uint64_t arena_slots, arena_slots_used, arena_slots_peak;
-    uint64_t entries;                  /* in all trees */
+    uint64_t entries; /* in all trees */
     uint64_t published_seq, durable_seq, checkpoint_seq;
     uint64_t log_position, log_checkpoint_position, log_segments, log_bytes_written, log_syncs;
     uint64_t commits, ops;
-    uint64_t groups_unpublished;       /* executed, not yet published */
+    uint64_t groups_unpublished; /* executed, not yet published */
     uint64_t checkpoints, checkpoint_pages, checkpoint_bytes, last_checkpoint_us;
-    uint64_t snapshots;                /* holding a state now */
-    uint64_t oldest_snapshot_stamp;    /* 0: none; stamps rise with every commit */
+    uint64_t snapshots;             /* holding a state now */
+    uint64_t oldest_snapshot_stamp; /* 0: none; stamps rise with every commit */
     /* hard-to-reach paths, counted so that tests can see that they were taken */
-    uint64_t groups_delayed, relinks, relink_sweeps, relink_idle, slot_waits, slots_reused_between_snapshots;
+    uint64_t groups_delayed, relinks, relink_sweeps, relink_idle, slot_waits,
+        slots_reused_between_snapshots;
     uint64_t deaths_passed, pages_waiting, pages_verified;
     uint64_t splits, merges, shares, edge_splits, overflow_runs, overflow_separators;
     uint64_t savepoints, rollbacks, aborts, states_dropped, log_epochs, log_pieces;

@@ -20,7 +20,7 @@
 #include "storage/node.h"
 #include "storage/store.h"
 
-#define BATCH_OPS 65536u
+#define BATCH_OPS   65536u
 #define BATCH_BYTES (UINT64_C(32) << 20)
 
 struct replay_op {
@@ -94,7 +94,8 @@ int recovery_choose_meta(struct ps_store *store, struct meta *meta, bool *fresh,
     return 0;
 }
 
-/* ---- the catalogue ---------------------------------------------------------------------------- */
+/* ---- the catalogue ----------------------------------------------------------------------------
+ */
 
 static int catalogue_bad(struct ps_store *store, struct ps_fault *fault, const char *what)
 {
@@ -148,10 +149,10 @@ static int parse_catalogue(struct ps_store *store, struct state *state, const ui
 int recovery_load_state(struct ps_store *store, struct state *state, struct ps_fault *fault)
 {
     const struct meta *m = &store->meta;
-    uint64_t pages = m->catalogue.len > UINT32_MAX ? UINT64_MAX
-                                                   : run_pages(m->catalogue.len, store->page_shift);
-    if (m->catalogue.ref < META_RESERVED >> store->page_shift ||
-        pages > store->space.pages || m->catalogue.ref > store->space.pages - pages) {
+    uint64_t pages =
+        m->catalogue.len > UINT32_MAX ? UINT64_MAX : run_pages(m->catalogue.len, store->page_shift);
+    if (m->catalogue.ref < META_RESERVED >> store->page_shift || pages > store->space.pages ||
+        m->catalogue.ref > store->space.pages - pages) {
         return catalogue_bad(store, fault, "outside the file");
     }
     const struct page *p = page_at(store, m->catalogue.ref);
@@ -170,7 +171,8 @@ int recovery_load_state(struct ps_store *store, struct state *state, struct ps_f
     return parse_catalogue(store, state, at, at + m->catalogue.len, fault);
 }
 
-/* ---- replay ----------------------------------------------------------------------------------- */
+/* ---- replay -----------------------------------------------------------------------------------
+ */
 
 static int compare_ops(const void *a, const void *b)
 {
@@ -192,15 +194,18 @@ static int replay_one(struct ps_txn *txn, const struct replay_op *op)
     int rc;
     ps_tree made;
     switch (op->op) {
-    case OP_PUT: return ps_put(txn, op->tree, op->key, op->value);
+    case OP_PUT:
+        return ps_put(txn, op->tree, op->key, op->value);
     case OP_DELETE:
         rc = ps_delete(txn, op->tree, op->key);
         return rc == PS_NOTFOUND ? 0 : rc; /* a later put and this delete may have been merged */
     case OP_CREATE:
         rc = ps_tree_create(txn, op->key, &made);
         return rc == 0 && made != op->tree ? PS_CORRUPT : rc;
-    case OP_DROP: return ps_tree_drop(txn, op->tree);
-    default: return ps_clear(txn, op->tree);
+    case OP_DROP:
+        return ps_tree_drop(txn, op->tree);
+    default:
+        return ps_clear(txn, op->tree);
     }
 }
 

@@ -8,8 +8,8 @@
 #include "storage/page.h"
 
 #define SPACE_EXTENT 16u /* pages: smaller pieces cost the device and the page cache more */
-#define GROW_MIN (UINT64_C(1) << 20)
-#define GROW_MAX (UINT64_C(1) << 26)
+#define GROW_MIN     (UINT64_C(1) << 20)
+#define GROW_MAX     (UINT64_C(1) << 26)
 
 static uint64_t chunk_pages(const struct space *space)
 {

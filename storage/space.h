@@ -40,9 +40,9 @@ typedef VEC(struct space_extent) space_extents;
 struct space_node {
     page_ref ref, old_ref; /* where it is; where it was before this checkpoint */
     uint64_t birth, old_birth;
-    uint32_t free;   /* pages not used (level 0), or the sum below */
-    bool dirty;      /* differs from what is on disk */
-    bool moved;      /* has its new page in this checkpoint */
+    uint32_t free;         /* pages not used (level 0), or the sum below */
+    bool dirty;            /* differs from what is on disk */
+    bool moved;            /* has its new page in this checkpoint */
     uint64_t *used, *live; /* level 0 */
 };
 
@@ -52,11 +52,11 @@ struct space {
     uint32_t page_shift;
     pthread_mutex_t mu;
     VEC(struct space_node) levels[SPACE_LEVELS];
-    unsigned top;       /* level of the root */
-    uint64_t pages;     /* in the file */
-    uint64_t free;      /* not used */
-    uint64_t hint;      /* where to look next */
-    bool no_extents;    /* no run of SPACE_EXTENT pages was found in a whole round */
+    unsigned top;    /* level of the root */
+    uint64_t pages;  /* in the file */
+    uint64_t free;   /* not used */
+    uint64_t hint;   /* where to look next */
+    bool no_extents; /* no run of SPACE_EXTENT pages was found in a whole round */
 };
 
 struct space_root {
@@ -81,8 +81,7 @@ uint64_t space_free_pages(struct space *space);
 uint64_t space_pages(struct space *space); /* in the file */
 
 /* Writes what changed of the map for a checkpoint with this stamp. Old map pages go to `freed`. */
-int space_write(struct space *space, uint64_t stamp, struct space_root *root,
-                space_extents *freed);
+int space_write(struct space *space, uint64_t stamp, struct space_root *root, space_extents *freed);
 /* After the checkpoint is complete, or was abandoned. */
 void space_written(struct space *space);
 void space_unwrite(struct space *space);

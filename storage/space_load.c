@@ -20,8 +20,8 @@ static int read_page(struct space *space, const struct space_root *at, uint8_t *
     if (at->ref == 0 || at->ref >= space->pages) {
         return bad(fault, at->ref, space->page_shift, "space map outside the file");
     }
-    ssize_t n = space->vfs->pread(space->vfs->ctx, space->fd, buf, page_size,
-                                  at->ref << space->page_shift);
+    ssize_t n =
+        space->vfs->pread(space->vfs->ctx, space->fd, buf, page_size, at->ref << space->page_shift);
     if (n < 0) {
         if (fault != NULL) {
             fault->sys_errno = (int)-n;

@@ -9,12 +9,12 @@
 
 #include "storage/store.h"
 
-#define DEFAULT_DIRTY (UINT64_C(256) << 20)
-#define DEFAULT_MAP (UINT64_C(1) << 40)
-#define DEFAULT_SEGMENT (UINT64_C(16) << 20)
+#define DEFAULT_DIRTY       (UINT64_C(256) << 20)
+#define DEFAULT_MAP         (UINT64_C(1) << 40)
+#define DEFAULT_SEGMENT     (UINT64_C(16) << 20)
 #define DEFAULT_RECOVERY_MS 1000u
-#define LEAST_SLOTS 64u
-#define FIRST_GROWTH (UINT64_C(1) << 20)
+#define LEAST_SLOTS         64u
+#define FIRST_GROWTH        (UINT64_C(1) << 20)
 
 static char *join(const char *dir, const char *name)
 {
@@ -159,8 +159,8 @@ static int open_memory(struct ps_store *store)
     }
     store->page_shift = (uint32_t)__builtin_ctz(store->page_size);
     uint64_t slots = store->options.dirty_memory >> store->page_shift;
-    int rc = arena_open(&store->arena, slots < LEAST_SLOTS ? LEAST_SLOTS : slots,
-                        store->page_shift);
+    int rc =
+        arena_open(&store->arena, slots < LEAST_SLOTS ? LEAST_SLOTS : slots, store->page_shift);
     store->base[1] = store->arena.memory;
     for (unsigned i = 0; i < 4; i++) {
         store->scratch[i] = malloc(store->page_size);
@@ -265,7 +265,8 @@ static int open_all(struct ps_store *store, struct ps_recovery *report, struct p
         return rc;
     }
     if (fresh && store->options.read_only_check) {
-        fault_set(fault, PS_CORRUPT, 0, store->file_path, 0, "no meta: not a store, or an empty one");
+        fault_set(fault, PS_CORRUPT, 0, store->file_path, 0,
+                  "no meta: not a store, or an empty one");
         return PS_CORRUPT;
     }
     store->options.page_size = fresh ? store->options.page_size : store->meta.page_size;
@@ -419,7 +420,8 @@ int ps_close(struct ps_store *store, bool checkpoint)
     return rc;
 }
 
-/* ---- settings and statistics ------------------------------------------------------------------ */
+/* ---- settings and statistics ------------------------------------------------------------------
+ */
 
 void ps_set_max_recovery(struct ps_store *store, uint32_t ms)
 {
@@ -445,8 +447,7 @@ int ps_set_durability(struct ps_store *store, enum ps_durability level)
             log_end(store->log, &store->log_end);
             pthread_mutex_unlock(&store->log_mu);
             if (rc != 0) {
-                store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s",
-                            fault.what);
+                store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s", fault.what);
             }
         }
     }
@@ -509,8 +510,7 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
     stat->published_seq = state->seq;
     stat->durable_seq = ps_durable(store);
     stat->checkpoint_seq = store->file_state != NULL ? store->file_state->seq : 0;
-    stat->log_checkpoint_position =
-        store->file_state != NULL ? store->file_state->pos.position : 0;
+    stat->log_checkpoint_position = store->file_state != NULL ? store->file_state->pos.position : 0;
     stat->log_position = state->pos.position;
     stat->groups_unpublished = store->unpublished;
     stat->checkpoints = store->stat.checkpoints;

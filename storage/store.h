@@ -44,9 +44,9 @@ struct tree_name {
 
 /* A tree in a state. */
 struct tree_root {
-    struct child root; /* ref 0: empty */
+    struct child root;            /* ref 0: empty */
     const struct tree_name *name; /* NULL: no such tree */
-    uint8_t level;     /* of the root page */
+    uint8_t level;                /* of the root page */
 };
 
 /* A state: immutable once executed. Memory comes from a pool and stays a state for the life of the
@@ -115,15 +115,15 @@ struct ps_txn {
     struct ps_view view;
     struct state *state; /* the one being made */
     struct group *group;
-    uint64_t stamp;      /* births of new pages, deaths of old ones */
-    uint64_t base;       /* births from here on are ours to change */
-    uint64_t changes;    /* counts every change: cursors compare */
+    uint64_t stamp;   /* births of new pages, deaths of old ones */
+    uint64_t base;    /* births from here on are ours to change */
+    uint64_t changes; /* counts every change: cursors compare */
     uint64_t reserved_log;
-    uint64_t own_slots;  /* made by it and still in use */
-    int error;           /* a change failed half-way: only rolling back is left */
+    uint64_t own_slots; /* made by it and still in use */
+    int error;          /* a change failed half-way: only rolling back is left */
     bool changed;
-    bool replay;         /* recovery: nothing is logged */
-    bool internal;       /* relinking: no operations, no sequence */
+    bool replay;   /* recovery: nothing is logged */
+    bool internal; /* relinking: no operations, no sequence */
     unsigned nsavepoints;
     struct savepoint savepoints[PS_MAX_SAVEPOINTS];
 };
@@ -173,12 +173,12 @@ struct ps_store {
     bool token_taken, txn_open;
     struct arena arena;
     struct ps_txn txn, internal_txn;
-    struct state *tip;     /* newest executed state */
+    struct state *tip; /* newest executed state */
     uint64_t next_stamp;
-    deaths dead_slots, dead_pages;      /* published deaths, not looked at yet */
-    deaths unmapped;                    /* deaths of file pages the next space map has to record */
+    deaths dead_slots, dead_pages; /* published deaths, not looked at yet */
+    deaths unmapped;               /* deaths of file pages the next space map has to record */
     VEC(struct holder) holders;
-    VEC(uint64_t) pins;                 /* scratch */
+    VEC(uint64_t) pins;                   /* scratch */
     VEC(struct checkpoint_page) adopting; /* of a complete checkpoint, not taken over yet */
     size_t adopted;
     bool long_keys;          /* keys in runs are or were about: separators may be, too */
@@ -190,9 +190,9 @@ struct ps_store {
     } sweep;
     int64_t log_allowance; /* bytes of log known to be there */
     int64_t log_allowance_commits;
-    uint8_t *scratch[4];   /* a page each: building nodes */
-    uint8_t *keys[4];      /* a page each: putting keys together */
-    uint8_t *items;        /* redistribution (tree_split.c) */
+    uint8_t *scratch[4]; /* a page each: building nodes */
+    uint8_t *keys[4];    /* a page each: putting keys together */
+    uint8_t *items;      /* redistribution (tree_split.c) */
     size_t items_room;
 
     /* groups and publication: under mu */
@@ -226,7 +226,7 @@ struct ps_store {
     pthread_cond_t checkpoint_cond;
     pthread_t checkpoint_thread;
     bool checkpoint_thread_runs, checkpoint_stop;
-    bool hurry;             /* somebody waits for slots */
+    bool hurry;                                 /* somebody waits for slots */
     uint64_t checkpoint_asked, checkpoint_done; /* tickets */
     int checkpoint_rc;
     int64_t checkpoint_not_before; /* after a failure, in ms */
@@ -244,8 +244,7 @@ struct ps_store {
 
 static inline const struct page *page_at(const struct ps_store *store, page_ref ref)
 {
-    return (const struct page *)(const void *)(store->base[ref >> 63] +
-                                               (ref << store->page_shift));
+    return (const struct page *)(const void *)(store->base[ref >> 63] + (ref << store->page_shift));
 }
 
 static inline bool page_is_verified(const struct ps_store *store, page_ref ref)
@@ -287,11 +286,11 @@ void snapshot_fini(struct ps_snapshot *snap);
 
 /* ---- states and publication (state.c) ------------------------------------------------------- */
 
-struct state *state_new(struct ps_store *store);                 /* mu not held */
+struct state *state_new(struct ps_store *store); /* mu not held */
 /* All but the stamp, and the log position, which an unpublished state does not know yet. */
 int state_copy(struct state *to, const struct state *from);
 int state_room(struct state *state, uint32_t ntrees);
-void state_retire(struct ps_store *store, struct state *state);  /* mu held */
+void state_retire(struct ps_store *store, struct state *state); /* mu held */
 void state_free(struct state *state);
 uint64_t stamp_of(const struct state *state);
 const struct tree_name *name_intern(struct ps_store *store, struct ps_slice name); /* mu not held */
@@ -304,7 +303,7 @@ void publish_through(struct ps_store *store, struct group *last);
 
 /* ---- the token (token.c) -------------------------------------------------------------------- */
 
-void token_take(struct ps_store *store);  /* internal work */
+void token_take(struct ps_store *store); /* internal work */
 void token_give(struct ps_store *store);
 void show_stats(struct ps_store *store); /* with the token and mu */
 /* What every holder does first: undo dropped groups, harvest published ones, adopt, reclaim. */
@@ -352,13 +351,15 @@ int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct pag
 
 /* ---- commit (commit.c) ---------------------------------------------------------------------- */
 
-/* Ends an internal transaction (relinking, replay): published, without a record. The token stays. */
+/* Ends an internal transaction (relinking, replay): published, without a record. The token stays.
+ */
 int commit_internal(struct ps_store *store, struct ps_txn *txn);
 int log_thread_start(struct ps_store *store);
 void log_thread_stop(struct ps_store *store);
 int log_room(struct ps_store *store, uint64_t bytes);
 
-/* ---- checkpoints (checkpoint.c, checkpoint_write.c), relinking (relink.c) --------------------- */
+/* ---- checkpoints (checkpoint.c, checkpoint_write.c), relinking (relink.c) ---------------------
+ */
 
 int checkpoint_thread_start(struct ps_store *store);
 void checkpoint_thread_stop(struct ps_store *store);

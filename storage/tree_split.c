@@ -14,7 +14,7 @@
 #include "storage/tree.h"
 
 #define MAX_PARTS 3u
-#define NEW_ITEM 1u  /* override: the entry being put */
+#define NEW_ITEM  1u /* override: the entry being put */
 #define SEPARATOR 2u /* override: the second source's first child, with its key from the parent */
 
 /* One entry on its way from a source to a part. */
@@ -55,9 +55,8 @@ static uint32_t inline_rest(uint32_t key_len, uint32_t prefix)
 
 static struct item item_of_entry(const struct node_entry *e, bool leaf, uint8_t override)
 {
-    struct item it = {.override = override,
-                      .key_in_run = e->key_run.ref != 0,
-                      .key_len = (uint32_t)e->key.len};
+    struct item it = {
+        .override = override, .key_in_run = e->key_run.ref != 0, .key_len = (uint32_t)e->key.len};
     it.fixed = 6 + entry_cell_size(e, leaf, (uint32_t)e->key.len);
     return it;
 }
@@ -236,9 +235,9 @@ static unsigned middle(const struct rebuild *r)
     return at < 1 ? 1 : at >= r->n ? r->n - 1 : at;
 }
 
-/* Siblings with prefixes of their own may take more room together than apart, so that what should be
- * shared does not fit into two nodes: then their border stays, and the one with the new entry splits.
- * A key in its middle shares its prefix; then one side of the new entry has room for it. */
+/* Siblings with prefixes of their own may take more room together than apart, so that what should
+ * be shared does not fit into two nodes: then their border stays, and the one with the new entry
+ * splits. A key in its middle shares its prefix; then one side of the new entry has room for it. */
 static int split_apart(struct rebuild *r, unsigned new_at)
 {
     unsigned border = r->source[0]->count;
@@ -668,8 +667,8 @@ int node_put(struct ps_txn *txn, struct tree_root *root, struct path *path, unsi
 {
     struct page *p = path->page[level];
     uint32_t plen = p->prefix_len;
-    bool prefixed = plen == 0 || (e->key.len >= plen &&
-                                  memcmp(e->key.data, node_prefix(p), plen) == 0);
+    bool prefixed =
+        plen == 0 || (e->key.len >= plen && memcmp(e->key.data, node_prefix(p), plen) == 0);
     bool done = prefixed && node_gap(p) >= 6 + entry_cell_size(e, level == 0, plen);
     int rc = 0;
     if (done) {

@@ -17,7 +17,7 @@
 #include "storage/node.h"
 #include "storage/store.h"
 
-#define FILE_RESERVE 64u       /* pages of the file kept for checkpoints and deletes on a full disk */
+#define FILE_RESERVE  64u /* pages of the file kept for checkpoints and deletes on a full disk */
 #define LOOK_AGAIN_NS 1000000L /* for readers that end without a word */
 #define MOST_DELAY_NS 4000000L /* of one transaction while slots are low */
 
@@ -314,7 +314,8 @@ void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t n
     }
     group->deaths.n = ndeaths;
     for (size_t i = born; i < group->born.n; i++) {
-        /* A slot may be listed twice, or be free again; those older than this were dropped above. */
+        /* A slot may be listed twice, or be free again; those older than this were dropped above.
+         */
         struct slot_side *side = arena_side(&store->arena, group->born.at[i]);
         if (side->birth != 0) {
             PS_ASSERT(side->death == 0);

@@ -6,17 +6,18 @@
 
 #include <stdlib.h>
 
-#define VEC(type)                                                                                  \
-    struct {                                                                                       \
-        type *at;                                                                                  \
-        size_t n, room;                                                                            \
+#define VEC(type)       \
+    struct {            \
+        type *at;       \
+        size_t n, room; \
     }
 
 /* Makes room for `more` elements; false when out of memory. */
-#define vec_reserve(v, more) vec_grow((void **)&(v)->at, (v)->n + (more), &(v)->room, sizeof *(v)->at)
+#define vec_reserve(v, more) \
+    vec_grow((void **)&(v)->at, (v)->n + (more), &(v)->room, sizeof *(v)->at)
 /* Appends; false when out of memory. */
 #define vec_push(v, element) (vec_reserve(v, 1) ? ((v)->at[(v)->n++] = (element), true) : false)
-#define vec_free(v) (free((v)->at), (v)->at = NULL, (v)->n = (v)->room = 0)
+#define vec_free(v)          (free((v)->at), (v)->at = NULL, (v)->n = (v)->room = 0)
 
 static inline int vec_grow(void **at, size_t need, size_t *room, size_t size)
 {
