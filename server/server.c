@@ -233,7 +233,8 @@ void server_reset_statistics(struct server *server)
 
 static void on_store_message(void *arg, int level, const char *text)
 {
-    logger_write(arg, level > 0 ? LOG_WARNING : LOG_NOTICE, "%s", text);
+    const struct exec_env *env = arg;
+    logger_write(env->log, level > 0 ? LOG_WARNING : LOG_NOTICE, "%s", text);
 }
 
 static int on_setting(void *arg, enum config_id id, const char **reason)
@@ -301,10 +302,41 @@ static void settle_descriptors(struct server *server)
                  (unsigned long long)limit.rlim_cur);
 }
 
+static void report_fault(struct server *server, const char *dir, int rc,
+                         const struct ps_fault *fault)
+{
+    if (fault->file[0] != '\0') {
+        logger_write(server->env.log, LOG_WARNING,
+                     "Opening the store in '%s' failed: %s: %s at offset %llu: %s%s%s", dir,
+                     ps_strerror(rc), fault->file, (unsigned long long)fault->offset, fault->what,
+                     fault->sys_errno != 0 ? ": " : "",
+                     fault->sys_errno != 0 ? strerror(fault->sys_errno) : "");
+    } else {
+        logger_write(server->env.log, LOG_WARNING, "Opening the store in '%s' failed: %s", dir,
+                     ps_strerror(rc));
+    }
+}
+
+static void report_recovery(struct server *server, const char *dir)
+{
+    const struct ps_recovery *r = &server->recovery;
+    if (r->created) {
+        logger_write(server->env.log, LOG_NOTICE, "Made a new store in '%s'", dir);
+        return;
+    }
+    logger_write(server->env.log, LOG_NOTICE,
+                 "Store in '%s' recovered in %llu.%03llu ms: from checkpoint %llu, %llu commits "
+                 "(%llu operations) from log position %llu to %llu, %llu bytes of torn tail cut",
+                 dir, (unsigned long long)r->microseconds / 1000,
+                 (unsigned long long)r->microseconds % 1000, (unsigned long long)r->checkpoint_seq,
+                 (unsigned long long)r->replayed_commits, (unsigned long long)r->replayed_ops,
+                 (unsigned long long)r->log_from, (unsigned long long)r->log_to,
+                 (unsigned long long)r->torn_bytes);
+}
+
 static int open_store(struct server *server)
 {
     struct config *config = server->env.config;
-    struct ps_recovery *r = &server->recovery;
     struct ps_fault fault = {0};
     char *dir = config_text(config, CONFIG_DIR);
     struct ps_options options = {
@@ -316,23 +348,14 @@ static int open_store(struct server *server)
         .arg = &server->env,
         .on_message = on_store_message,
     };
-    int rc = dir == NULL ? PS_NOMEM : ps_open(dir, &options, &server->env.store, r, &fault);
-    if (rc != 0) {
-        logger_write(server->env.log, LOG_WARNING, "Opening the store in '%s' failed: %s%s%s%s%s",
-                     dir != NULL ? dir : "", ps_strerror(rc), fault.what[0] ? ": " : "", fault.what,
-                     fault.file[0] ? ", " : "", fault.file);
-    } else if (r->created) {
-        logger_write(server->env.log, LOG_NOTICE, "Made a new store in '%s'", dir);
-    } else {
-        logger_write(server->env.log, LOG_NOTICE,
-                     "Recovered the store in '%s' in %llu.%03llu ms: checkpoint %llu, %llu commits "
-                     "(%llu operations) from log positions %llu to %llu, %llu bytes of torn tail "
-                     "cut",
-                     dir, (unsigned long long)r->microseconds / 1000,
-                     (unsigned long long)r->microseconds % 1000,
-                     (unsigned long long)r->checkpoint_seq, (unsigned long long)r->replayed_commits,
-                     (unsigned long long)r->replayed_ops, (unsigned long long)r->log_from,
-                     (unsigned long long)r->log_to, (unsigned long long)r->torn_bytes);
+    int rc = PS_NOMEM;
+    if (dir != NULL) {
+        rc = ps_open(dir, &options, &server->env.store, &server->recovery, &fault);
+        if (rc != 0) {
+            report_fault(server, dir, rc, &fault);
+        } else {
+            report_recovery(server, dir);
+        }
     }
     free(dir);
     return rc;

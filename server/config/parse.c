@@ -179,7 +179,8 @@ int config_load_args(struct config *config, int argc, char **argv, struct config
     struct source source = {config, error, "command line", 0, 0};
     for (int i = 0; i < argc;) {
         const char *words[MAX_WORDS];
-        size_t n = 0;
+        char text[sizeof(error->text)] = "";
+        size_t n = 0, used = 0;
         if (strncmp(argv[i], "--", 2) != 0 || argv[i][2] == '\0') {
             return fail(&source, argv[i], "a directive begins with '--'");
         }
@@ -187,7 +188,11 @@ int config_load_args(struct config *config, int argc, char **argv, struct config
         while (i < argc && strncmp(argv[i], "--", 2) != 0 && n < MAX_WORDS) {
             words[n++] = argv[i++];
         }
-        if (directive(&source, words, n, words[0]) != 0) {
+        for (size_t w = 0; w < n && used < sizeof(text); w++) {
+            used += (size_t)snprintf(text + used, sizeof(text) - used, w > 0 ? " %s" : "--%s",
+                                     words[w]);
+        }
+        if (directive(&source, words, n, text) != 0) {
             return -1;
         }
     }

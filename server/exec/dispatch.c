@@ -62,6 +62,14 @@ static void refuse(struct executor *x, struct session *session, const char *text
     resp_write_error(x->ctx.out, text);
 }
 
+/* An EXEC that is refused ends the MULTI. */
+static void refuse_exec(struct executor *x, struct session *session, const char *text)
+{
+    struct session_queue queue = session_end_multi(session);
+    session_drop_queue(session, &queue);
+    resp_write_errorf(x->ctx.out, "-EXECABORT Transaction discarded because of: %s", text);
+}
+
 static void refuse_unknown(struct executor *x, struct session *session, size_t argc,
                            const struct ps_slice *argv)
 {
@@ -113,10 +121,8 @@ static void explain(struct executor *x, struct session *session, size_t argc,
         row = sub;
     }
     snprintf(text, sizeof(text), "wrong number of arguments for '%s' command", full_name(row));
-    if (strcmp(row->name, "exec") == 0 && session_in_multi(session)) {
-        struct session_queue queue = session_end_multi(session);
-        session_drop_queue(session, &queue);
-        resp_write_errorf(x->ctx.out, "-EXECABORT Transaction discarded because of: %s", text);
+    if (strcmp(row->name, "exec") == 0) {
+        refuse_exec(x, session, text);
         return;
     }
     refuse(x, session, text);
@@ -325,7 +331,7 @@ static void take_back(struct executor *x, struct session *session,
     resp_out_truncate(x->ctx.out, mark);
 }
 
-static int refuse_exec(struct executor *x, struct session *session, int rc)
+static int fail_exec(struct executor *x, struct session *session, int rc)
 {
     struct session_queue queue = session_end_multi(session);
     session_drop_queue(session, &queue);
@@ -345,14 +351,14 @@ static int run_exec_write(struct executor *x, struct session *session)
         return rc;
     }
     if (rc != 0) {
-        return refuse_exec(x, session, rc);
+        return fail_exec(x, session, rc);
     }
     guarded = guarded || (x->careful && writes);
     if (guarded) {
         rc = ps_savepoint(x->ctx.txn);
     }
     if (rc != 0) {
-        return refuse_exec(x, session, rc);
+        return fail_exec(x, session, rc);
     }
     session_save(session, &before);
     queue = session_end_multi(session);
@@ -373,7 +379,7 @@ static int run_exec_write(struct executor *x, struct session *session)
     ps_savepoint_rollback(x->ctx.txn);
     x->ctx.changed = false;
     rc = settle_busy(x, rc == DISPATCH_RETRY ? x->ctx.rc : rc);
-    return rc == PS_BUSY ? rc : refuse_exec(x, session, rc);
+    return rc == PS_BUSY ? rc : fail_exec(x, session, rc);
 }
 
 static int run_exec(struct executor *x, struct session *session, const struct command *row)
@@ -426,14 +432,11 @@ int dispatch_run(struct executor *x, struct session *session, const struct comma
         return 0;
     }
     if (__builtin_expect(!session->authenticated, 0) && !(row->flags & CMD_NO_AUTH)) {
-        if (is_exec(row) && session_in_multi(session)) {
-            struct session_queue queue = session_end_multi(session);
-            session_drop_queue(session, &queue);
+        if (is_exec(row)) {
+            refuse_exec(x, session, "NOAUTH Authentication required.");
+        } else {
+            refuse(x, session, "-NOAUTH Authentication required.");
         }
-        refuse(x, session,
-               is_exec(row)
-                   ? "-EXECABORT Transaction discarded because of: NOAUTH Authentication required."
-                   : "-NOAUTH Authentication required.");
         return 0;
     }
     atomic_store_explicit(&session->last, row, memory_order_relaxed);
