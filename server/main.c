@@ -33,7 +33,7 @@ static int usage(FILE *to)
 static int print_error(const struct config_error *error)
 {
     if (error->line > 0) {
-        fprintf(stderr, "pandod: %s:%u: '%s': %s\n", error->file, error->line, error->text,
+        fprintf(stderr, "pandod: %s, line %u: '%s': %s\n", error->file, error->line, error->text,
                 error->reason);
     } else if (error->text[0] != '\0') {
         fprintf(stderr, "pandod: %s: '%s': %s\n", error->file, error->text, error->reason);

@@ -325,7 +325,7 @@ static void report_recovery(struct server *server, const char *dir)
         return;
     }
     logger_write(server->env.log, LOG_NOTICE,
-                 "Store in '%s' recovered in %llu.%03llu ms: from checkpoint %llu, %llu commits "
+                 "Recovered the store in '%s' in %llu.%03llu ms: from checkpoint %llu, %llu commits "
                  "(%llu operations) from log position %llu to %llu, %llu bytes of torn tail cut",
                  dir, (unsigned long long)r->microseconds / 1000,
                  (unsigned long long)r->microseconds % 1000, (unsigned long long)r->checkpoint_seq,

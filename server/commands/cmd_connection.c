@@ -133,41 +133,27 @@ static bool name_is_valid(struct ps_slice name)
     return true;
 }
 
-struct hello {
-    int64_t version; /* 0: stays */
-    const struct ps_slice *user, *password, *name;
-};
-
-/* Reads HELLO's arguments, or answers what is wrong. */
-static bool parse_hello(struct command_ctx *ctx, struct hello *hello)
+/* HELLO's options take effect one after the other, as in Redis. false: it was answered. */
+static bool take_hello_options(struct command_ctx *ctx)
 {
-    *hello = (struct hello){0, NULL, NULL, NULL};
-    if (ctx->argc < 2) {
-        return true;
-    }
-    if (number_to_int(ctx->argv[1].data, ctx->argv[1].len, &hello->version) != 0) {
-        resp_write_error(ctx->out, "Protocol version is not an integer or out of range");
-        return false;
-    }
-    if (hello->version < 2 || hello->version > 3) {
-        resp_write_error(ctx->out, "-NOPROTO unsupported protocol version");
-        return false;
-    }
     for (size_t i = 2; i < ctx->argc; i++) {
+        const struct ps_slice *arg = &ctx->argv[i];
         size_t more = ctx->argc - 1 - i;
-        if (word_is(ctx->argv[i], "auth") && more >= 2) {
-            hello->user = &ctx->argv[i + 1];
-            hello->password = &ctx->argv[i + 2];
+        if (word_is(*arg, "auth") && more >= 2) {
+            if (!authenticate(ctx, arg[1], arg[2])) {
+                return false;
+            }
             i += 2;
-        } else if (word_is(ctx->argv[i], "setname") && more >= 1) {
-            hello->name = &ctx->argv[++i];
-            if (!name_is_valid(*hello->name)) {
+        } else if (word_is(*arg, "setname") && more >= 1) {
+            if (!name_is_valid(arg[1])) {
                 resp_write_error(ctx->out, bad_name);
                 return false;
             }
+            server_client_rename(ctx->server, ctx->session, arg[1].data, arg[1].len);
+            i++;
         } else {
-            resp_write_errorf(ctx->out, "Syntax error in HELLO option '%.*s'",
-                              (int)ctx->argv[i].len, (const char *)ctx->argv[i].data);
+            resp_write_errorf(ctx->out, "Syntax error in HELLO option '%.*s'", (int)arg->len,
+                              (const char *)arg->data);
             return false;
         }
     }
@@ -195,11 +181,16 @@ static void describe_server(struct command_ctx *ctx)
 
 void cmd_hello(struct command_ctx *ctx)
 {
-    struct hello hello;
-    if (!parse_hello(ctx, &hello)) {
+    int64_t version = 0; /* stays */
+    if (ctx->argc > 1 && number_to_int(ctx->argv[1].data, ctx->argv[1].len, &version) != 0) {
+        resp_write_error(ctx->out, "Protocol version is not an integer or out of range");
         return;
     }
-    if (hello.user != NULL && !authenticate(ctx, *hello.user, *hello.password)) {
+    if (ctx->argc > 1 && (version < 2 || version > 3)) {
+        resp_write_error(ctx->out, "-NOPROTO unsupported protocol version");
+        return;
+    }
+    if (!take_hello_options(ctx)) {
         return;
     }
     if (!ctx->session->authenticated) {
@@ -210,11 +201,8 @@ void cmd_hello(struct command_ctx *ctx)
                          "same time");
         return;
     }
-    if (hello.name != NULL) {
-        server_client_rename(ctx->server, ctx->session, hello.name->data, hello.name->len);
-    }
-    if (hello.version != 0) {
-        set_version(ctx, (int)hello.version);
+    if (version != 0) {
+        set_version(ctx, (int)version);
     }
     describe_server(ctx);
 }

@@ -10,8 +10,10 @@
 #include "server/exec/dispatch.h"
 
 #include "server/config/config.h"
+#include "server/observe/logger.h"
 
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 int64_t exec_now(const struct exec_env *env)
@@ -102,24 +104,40 @@ static void refuse_subcommand(struct executor *x, struct session *session,
     refuse(x, session, text);
 }
 
+/* What a browser sends first: the page that made it send may hide commands in what follows. */
+static bool is_browser(struct ps_slice word)
+{
+    return (word.len == 4 && strncasecmp(word.data, "post", 4) == 0) ||
+           (word.len == 5 && strncasecmp(word.data, "host:", 5) == 0);
+}
+
 /* Answers a command line that dispatch_resolve has no row for. */
 static void explain(struct executor *x, struct session *session, size_t argc,
                     const struct ps_slice *argv)
 {
     const struct command *row = command_lookup(argv[0]);
+    const struct command *sub = row;
     char text[128];
+    if (row != NULL && row->subcommands != NULL && argc > 1) {
+        sub = command_lookup_sub(row, argv[1]);
+    }
+    atomic_store_explicit(&session->last, sub, memory_order_relaxed);
+    if (is_browser(argv[0])) {
+        logger_write(x->env->log, LOG_WARNING,
+                     "Possible cross-protocol scripting: a connection that sent POST or Host: is "
+                     "closed.");
+        session->closing = true;
+        return;
+    }
     if (row == NULL) {
         refuse_unknown(x, session, argc, argv);
         return;
     }
-    if (row->subcommands != NULL && argc > 1) {
-        const struct command *sub = command_lookup_sub(row, argv[1]);
-        if (sub == NULL) {
-            refuse_subcommand(x, session, row, argv[1]);
-            return;
-        }
-        row = sub;
+    if (sub == NULL) {
+        refuse_subcommand(x, session, row, argv[1]);
+        return;
     }
+    row = sub;
     snprintf(text, sizeof(text), "wrong number of arguments for '%s' command", full_name(row));
     if (strcmp(row->name, "exec") == 0) {
         refuse_exec(x, session, text);
@@ -310,12 +328,13 @@ static int reserve_queue(struct executor *x, const struct session_queue *queue, 
     return *writes ? settle_busy(x, make_room(x, sum, uncertain)) : 0;
 }
 
-static int run_queue(struct executor *x, struct session *session, const struct session_queue *queue)
+/* The session is still in MULTI meanwhile: that is what CLIENT LIST shows. */
+static int run_queue(struct executor *x, struct session *session)
 {
     int rc = 0;
     x->ctx.in_exec = true;
-    resp_write_array(x->ctx.out, queue->count);
-    for (const struct session_queued *q = queue->head; q != NULL && rc == 0; q = q->next) {
+    resp_write_array(x->ctx.out, session->queue.count);
+    for (const struct session_queued *q = session->queue.head; q != NULL && rc == 0; q = q->next) {
         fill_context(x, session, q->command, q->argc, q->argv, NULL);
         rc = run_row(x, q->command);
     }
@@ -323,18 +342,15 @@ static int run_queue(struct executor *x, struct session *session, const struct s
     return rc;
 }
 
-/* Puts what a failed EXEC of the writer took, so that it can run again. */
-static void take_back(struct executor *x, struct session *session,
-                      const struct session_state *before, size_t mark)
+static void end_multi(struct session *session)
 {
-    session_restore(session, before);
-    resp_out_truncate(x->ctx.out, mark);
+    struct session_queue queue = session_end_multi(session);
+    session_drop_queue(session, &queue);
 }
 
 static int fail_exec(struct executor *x, struct session *session, int rc)
 {
-    struct session_queue queue = session_end_multi(session);
-    session_drop_queue(session, &queue);
+    end_multi(session);
     answer_rc(x, rc);
     return 0;
 }
@@ -343,7 +359,6 @@ static int fail_exec(struct executor *x, struct session *session, int rc)
 static int run_exec_write(struct executor *x, struct session *session)
 {
     struct session_state before;
-    struct session_queue queue;
     size_t mark = x->ctx.out->len;
     bool writes, guarded = false;
     int rc = reserve_queue(x, &session->queue, &writes, &guarded);
@@ -361,18 +376,18 @@ static int run_exec_write(struct executor *x, struct session *session)
         return fail_exec(x, session, rc);
     }
     session_save(session, &before);
-    queue = session_end_multi(session);
     x->ctx.reserved = true;
-    rc = run_queue(x, session, &queue);
+    rc = run_queue(x, session);
     x->ctx.reserved = false;
     if (rc == 0) {
         if (guarded) {
             ps_savepoint_release(x->ctx.txn);
         }
-        session_drop_queue(session, &queue);
+        end_multi(session);
         return 0;
     }
-    take_back(x, session, &before, mark);
+    session_restore(session, &before);
+    resp_out_truncate(x->ctx.out, mark);
     if (!guarded) {
         return DISPATCH_RETRY;
     }
@@ -384,7 +399,6 @@ static int run_exec_write(struct executor *x, struct session *session)
 
 static int run_exec(struct executor *x, struct session *session, const struct command *row)
 {
-    struct session_queue queue;
     bool dirty = session->multi_dirty;
     if (!session_in_multi(session)) {
         call(x, row); /* the handler has the answer for EXEC without MULTI */
@@ -393,14 +407,13 @@ static int run_exec(struct executor *x, struct session *session, const struct co
     if (!dirty && x->ctx.txn != NULL) {
         return run_exec_write(x, session);
     }
-    queue = session_end_multi(session);
     if (dirty) {
         resp_write_error(x->ctx.out,
                          "-EXECABORT Transaction discarded because of previous errors.");
     } else {
-        run_queue(x, session, &queue);
+        run_queue(x, session);
     }
-    session_drop_queue(session, &queue);
+    end_multi(session);
     return 0;
 }
 

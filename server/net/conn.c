@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define MIN_RECEIVE (16u * 1024)
+#define MAX_DISCARD (16u * 1024 * 1024)
 
 static void note_output(struct conn *conn)
 {
@@ -22,7 +23,8 @@ static void note_output(struct conn *conn)
 
 void conn_want_read(struct conn *conn, bool want)
 {
-    if (want == conn->reading || (want && (conn->stage != CONN_OPEN || conn->eof))) {
+    bool may = conn->stage == CONN_LINGERING || (conn->stage == CONN_OPEN && !conn->eof);
+    if (want == conn->reading || (want && !may)) {
         return;
     }
     conn->reading = want;
@@ -98,6 +100,28 @@ static ssize_t send_some(struct conn *conn, const char *bytes, size_t len)
     return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
 }
 
+/* Everything is sent: close, or wait for the peer to stop sending. */
+static void end(struct conn *conn)
+{
+    if (!conn->linger || shutdown(conn->fd, SHUT_WR) != 0) {
+        conn_kill(conn);
+        return;
+    }
+    conn->stage = CONN_LINGERING;
+    conn->linger_since = conn->loop->now_ms;
+    conn_want_read(conn, true);
+}
+
+void conn_discard(struct conn *conn, char *space, size_t room)
+{
+    ssize_t n = recv(conn->fd, space, room, MSG_DONTWAIT);
+    conn->discarded += n > 0 ? (size_t)n : 0;
+    if (n == 0 || conn->discarded > MAX_DISCARD ||
+        (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+        conn_kill(conn);
+    }
+}
+
 static void backlog_sent(struct conn *conn)
 {
     resp_out_free(&conn->backlog);
@@ -106,7 +130,7 @@ static void backlog_sent(struct conn *conn)
     want_write(conn, false);
     note_output(conn);
     if (conn->stage == CONN_DRAINING) {
-        conn_kill(conn);
+        end(conn);
     }
 }
 
@@ -317,7 +341,7 @@ void conn_finish(struct conn *conn)
     conn_want_read(conn, false);
     conn->stage = CONN_DRAINING;
     if (conn_unsent(conn) == 0) {
-        conn_kill(conn);
+        end(conn);
     }
 }
 

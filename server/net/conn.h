@@ -29,6 +29,8 @@ struct loop;
 enum conn_stage {
     CONN_OPEN,
     CONN_DRAINING, /* no more commands; closes when the backlog is sent */
+    CONN_LINGERING, /* all is sent and our side closed; what the peer still sends is thrown away, so
+                     * that the kernel does not reset the connection before it has read our answer */
     CONN_DEAD,     /* the socket is closed; freed when its unit and kill notice are back */
 };
 
@@ -44,6 +46,7 @@ struct conn {
     bool stalled;  /* waits for room in the writer's queue */
     int bad;       /* the parser's error behind this pass's commands, or 0 */
     bool more;     /* this pass did not look at all of `data` */
+    bool linger;   /* close by lingering: the peer may be in the middle of sending */
     bool eof;      /* the peer will send nothing more; replies that are due still go out */
     struct unit *unit;
     struct event read_event, write_event;
@@ -58,6 +61,8 @@ struct conn {
 
     struct resp_out backlog; /* unsent replies, from backlog_off on */
     size_t backlog_off;
+    int64_t linger_since; /* ms */
+    size_t discarded;     /* bytes since */
     int64_t over_soft_since; /* ms, 0: not over the soft limit */
 
     /* The registry's (clients.c), under its lock. */
@@ -99,6 +104,8 @@ void conn_keep_input(struct conn *conn);
 
 /* No more commands; closes when everything is sent. */
 void conn_finish(struct conn *conn);
+/* Throws away what arrives while lingering. */
+void conn_discard(struct conn *conn, char *space, size_t room);
 /* Closes the socket now; frees the connection as soon as nothing refers to it. */
 void conn_kill(struct conn *conn);
 

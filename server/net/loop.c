@@ -18,6 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LINGER_MS 1000
+
 /* ---- connections ---------------------------------------------------------------------------- */
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -232,7 +234,9 @@ static void begin_stop(struct loop *loop)
     for (struct conn *conn = loop->conns; conn != NULL; conn = next) {
         next = conn->loop_next;
         conn_want_read(conn, false);
-        if (conn->unit == NULL) {
+        if (conn->stage == CONN_LINGERING) {
+            conn_kill(conn);
+        } else if (conn->unit == NULL) {
             conn_finish(conn);
         }
     }
@@ -282,6 +286,9 @@ static void receive_all(struct loop *loop)
         struct conn *conn = loop->ready.v[i];
         size_t room = LOOP_SPACE_BYTES - loop->space_used;
         conn->ready = false;
+        if (conn->stage == CONN_LINGERING) {
+            conn_discard(conn, loop->space + loop->space_used, room);
+        }
         if (conn->stage != CONN_OPEN || room < RESP_MAX_INLINE) {
             continue; /* level-triggered: it is reported again */
         }
@@ -314,6 +321,14 @@ static void on_inbox(evutil_socket_t fd, short what, void *arg)
     mailbox_clear(arg);
 }
 
+/* Has been idle, has lingered, or has taken its replies for too long. */
+static bool is_overdue(const struct loop *loop, const struct conn *conn, int64_t idle)
+{
+    return (loop->stopping && loop->now_ms >= loop->stop_at) ||
+           (conn->stage == CONN_LINGERING && loop->now_ms - conn->linger_since >= LINGER_MS) ||
+           (idle > 0 && conn->unit == NULL && loop->now_ms - conn->active_ms > idle);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct loop *loop = arg;
@@ -327,8 +342,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     }
     for (struct conn *conn = loop->conns; conn != NULL; conn = next) {
         next = conn->loop_next;
-        if ((loop->stopping && loop->now_ms >= loop->stop_at) ||
-            (idle > 0 && conn->unit == NULL && loop->now_ms - conn->active_ms > idle)) {
+        if (is_overdue(loop, conn, idle)) {
             conn_kill(conn);
         } else {
             conn_check_soft_limit(conn, loop->now_ms);

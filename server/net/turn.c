@@ -246,6 +246,7 @@ static void answer_bad_input(struct loop *loop, struct conn *conn)
         resp_write_protocol_error(&loop->out, &conn->parser);
     }
     conn->session.closing = true;
+    conn->linger = !loop->stopping;
 }
 
 static void execute(struct loop *loop, struct conn *conn)
@@ -260,7 +261,7 @@ static void execute(struct loop *loop, struct conn *conn)
         conn->more = false;
     } else {
         conn->data_off = conn->parsed_off;
-        if (conn->bad != 0) {
+        if (conn->bad != 0 && !conn->session.closing) {
             answer_bad_input(loop, conn);
         }
     }
