@@ -418,7 +418,6 @@ int loop_init(struct loop *loop, struct exec_env *env, struct clients *clients)
     loop->metrics = metrics_thread(env->metrics);
     resp_out_init(&loop->out);
     resp_limits_init(&loop->limits);
-    loop->limits.max_args = INT32_MAX; /* nothing is allocated from it; max_request bounds it */
     executor_init(&loop->x, env);
     loop->x.ctx.out = &loop->out;
     loop->x.ctx.hint_expired = writer_hint;
