@@ -7,6 +7,7 @@
  *
  * Threads: any; holds back checkpoints while it runs, nothing else.
  */
+#include <inttypes.h>
 #include <stdarg.h>
 
 #include "storage/node.h"
@@ -32,8 +33,8 @@ static void finding(struct check *c, page_ref page, const char *format, ...)
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    snprintf(line, sizeof line, "%s: offset %llu (page %llu): %s", c->store->file_path,
-             (unsigned long long)(page << c->store->page_shift), (unsigned long long)page, what);
+    snprintf(line, sizeof line, "%s: offset %" PRIu64 " (page %" PRIu64 "): %s",
+             c->store->file_path, page << c->store->page_shift, page, what);
     c->findings++;
     if (c->report != NULL) {
         c->report(c->arg, line);

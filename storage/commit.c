@@ -440,7 +440,7 @@ int ps_commit(struct ps_txn *txn, enum ps_durability level, uint64_t *seq)
 {
     struct ps_store *store = txn->view.store;
     struct waiter waiter = {0};
-    uint64_t committed;
+    uint64_t committed = 0;
     int rc = commit(txn, level, true, &waiter, &committed);
     if (seq != NULL) {
         *seq = committed;

@@ -65,9 +65,9 @@ static int read_meta(struct ps_store *store, unsigned k, struct meta *meta, bool
 int recovery_choose_meta(struct ps_store *store, struct meta *meta, bool *fresh,
                          struct ps_fault *fault)
 {
-    struct meta metas[2];
+    struct meta metas[2] = {{0}};
     int rc[2];
-    bool blank[2];
+    bool blank[2] = {false, false};
     for (unsigned k = 0; k < 2; k++) {
         rc[k] = read_meta(store, k, &metas[k], &blank[k]);
         if (rc[k] == PS_IO) {

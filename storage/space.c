@@ -32,16 +32,19 @@ static int cover(struct space *space, uint64_t pages)
 {
     uint64_t per = chunk_pages(space);
     while (space->levels[0].n * per < pages) {
-        struct space_node node = {.dirty = true};
         size_t bytes = (size_t)(per / 8 + 8);
-        node.used = malloc(bytes);
-        node.live = calloc(1, bytes);
-        if (node.used == NULL || node.live == NULL || !vec_push(&space->levels[0], node)) {
-            free(node.used);
-            free(node.live);
+        if (!vec_reserve(&space->levels[0], 1)) {
             return PS_NOMEM;
         }
-        memset(node.used, 0xff, bytes);
+        struct space_node *node = &space->levels[0].at[space->levels[0].n];
+        *node = (struct space_node){.dirty = true, .used = malloc(bytes), .live = calloc(1, bytes)};
+        if (node->used == NULL || node->live == NULL) {
+            free(node->used);
+            free(node->live);
+            return PS_NOMEM;
+        }
+        memset(node->used, 0xff, bytes);
+        space->levels[0].n++;
     }
     unsigned top = 0;
     size_t below = space->levels[0].n;
@@ -165,6 +168,7 @@ static bool find(struct space *space, uint32_t min, uint32_t want, page_ref *fir
 {
     uint64_t per = chunk_pages(space);
     size_t n = space->levels[0].n;
+    PS_ASSERT(n > 0);
     size_t start = (size_t)(space->hint / per) % n;
     for (size_t k = 0; k <= n; k++) {
         size_t c = (start + k) % n;

@@ -298,7 +298,7 @@ int ps_open(const char *dir, const struct ps_options *options, struct ps_store *
     struct timespec began, ended;
     clock_gettime(CLOCK_MONOTONIC, &began);
     struct ps_recovery report = {0};
-    struct ps_fault unused;
+    struct ps_fault unused = {0};
     fault = fault == NULL ? &unused : fault;
     memset(fault, 0, sizeof *fault);
     *out = NULL;

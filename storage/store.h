@@ -192,7 +192,7 @@ struct ps_store {
     int64_t log_allowance_commits;
     uint8_t *scratch[4]; /* a page each: building nodes */
     uint8_t *keys[4];    /* a page each: putting keys together */
-    uint8_t *items;      /* redistribution (tree_split.c) */
+    uint8_t *items;      /* redistribution (rebuild.c) */
     size_t items_room;
 
     /* groups and publication: under mu */
@@ -335,7 +335,7 @@ uint64_t slots_kept_back(const struct ps_store *store);
 /* Log operations. */
 enum { OP_PUT = 1, OP_DELETE = 2, OP_CREATE = 3, OP_DROP = 4, OP_CLEAR = 5 };
 
-/* ---- trees (tree.c, tree_split.c, tree_free.c) ---------------------------------------------- */
+/* ---- trees (tree.c, tree_balance.c, rebuild.c) ---------------------------------------------- */
 
 struct path {
     unsigned levels; /* of the tree; entry [level] */

@@ -3,7 +3,7 @@
  *
  * A change owns its path from the root down (page_own copies what is not this transaction's), then
  * changes the leaf, then carries the difference in the number of entries up. Nodes that overflow or
- * run low are rebuilt in tree_split.c.
+ * run low are rebuilt in tree_balance.c.
  *
  * Invariants: those of node.h, and
  *  T1 A branch's entry for a child holds that child's birth and the exact number of entries below;

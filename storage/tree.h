@@ -1,5 +1,5 @@
 /*
- * tree.h - what the parts of the tree code share (tree.c, tree_split.c).
+ * tree.h - what the parts of the tree code share (tree.c, tree_balance.c).
  */
 #ifndef PANDO_STORAGE_TREE_H
 #define PANDO_STORAGE_TREE_H
