@@ -204,38 +204,6 @@ unsigned rebuild_middle(const struct rebuild *r)
     return at < 1 ? 1 : at >= r->n ? r->n - 1 : at;
 }
 
-/* Siblings with prefixes of their own may take more room together than apart, so that what should
- * be shared does not fit into two nodes: then their border stays, and the one with the new entry
- * splits. A key in its middle shares its prefix; then one side of the new entry has room for it. */
-static int split_apart(struct rebuild *r, unsigned new_at)
-{
-    unsigned border = r->source[0]->count;
-    unsigned from = new_at < border ? 0 : border;
-    unsigned to = new_at < border ? border + 1 : r->n;
-    unsigned tries[] = {from + (to - from) / 2, new_at, new_at + 1};
-    bool yes = false;
-    int rc = 0;
-    if (new_at == border) {
-        rebuild_set_parts(r, border, border + 1);
-        return 0;
-    }
-    for (unsigned k = 0; rc == 0 && k < sizeof tries / sizeof *tries; k++) {
-        if (tries[k] <= from || tries[k] >= to) {
-            continue;
-        }
-        rc = fits(r, from, tries[k], &yes);
-        if (rc == 0 && yes) {
-            rc = fits(r, tries[k], to, &yes);
-        }
-        if (rc == 0 && yes) {
-            rebuild_set_parts(r, from == 0 ? tries[k] : border, from == 0 ? to : tries[k]);
-            return 0;
-        }
-    }
-    PS_ASSERT(rc != 0);
-    return rc;
-}
-
 /* ---- building ------------------------------------------------------------------------------- */
 
 /* Lays out part k in a scratch page; *first gets the entry it begins with (key in keys[3]). */

@@ -31,9 +31,6 @@ static int choose_split(struct rebuild *r, unsigned new_at, bool ascending)
         }
     }
     store->stat.edge_splits++;
-    if (r->nsources == 2) {
-        return split_apart(r, new_at);
-    }
     rebuild_set_parts(r, new_at, new_at + 1);
     if (new_at == 0) {
         rebuild_set_parts(r, 1, 0);
