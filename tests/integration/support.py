@@ -66,6 +66,7 @@ class Server:
         self.port = free_port()
         self.log_path = self.directory.parent / (self.directory.name + ".log")
         self.process = None
+        self.over = True  # no process, or one whose end was expected and has been judged
 
     def command(self):
         head = [self.program] + ([str(self.config)] if self.config else [])
@@ -73,6 +74,7 @@ class Server:
         return head + place + [str(a) for a in self.arguments]
 
     def spawn(self):
+        self.over = False
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -107,11 +109,16 @@ class Server:
 
     def wait(self, limit=LIMIT):
         """The exit status of a server that is expected to end by itself."""
-        return self.process.wait(timeout=limit)
+        status = self.process.wait(timeout=limit)
+        self.over = True
+        return status
 
     def stop(self, sign=signal.SIGTERM):
-        if self.process is None or self.process.poll() is not None:
+        if self.over:
             return
+        self.over = True
+        status = self.process.poll()
+        assert status is None, f"ended by itself, status {status}:\n{self.log()}"
         self.process.send_signal(sign)
         try:
             status = self.process.wait(timeout=LIMIT)
@@ -127,8 +134,11 @@ class Server:
         assert report is None, f"a report in the log:\n{self.log()}"
 
     def kill(self):
+        status = self.process.poll()
+        assert status is None, f"ended by itself, status {status}:\n{self.log()}"
         self.process.kill()
         self.process.wait()
+        self.over = True
 
     def restart(self):
         self.stop()
