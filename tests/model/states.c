@@ -1,0 +1,141 @@
+/*
+ * states.c - which committed states there were, and snapshots held of some.
+ *
+ * Invariants:
+ *  1. The history holds every state from the oldest that a crash may go back to, or that is the
+ *     newest published one, to the last commit started; sequences rise by one.
+ *  2. A held snapshot that is not pinned lives only where the arena is large and at most half full:
+ *     nobody else would let go of the slots that the writer waits for.
+ */
+#include "tests/model/round.h"
+
+#define ROOMY_SLOTS 1024
+
+uint64_t must_survive(struct round *r)
+{
+    uint64_t durable = ps_durable(r->store), published = ps_published(r->store);
+    if (ps_get_durability(r->store) == PS_NONE)
+        return durable < published ? durable : published;
+    return published;
+}
+
+static void forget_before(struct round *r, uint64_t seq)
+{
+    size_t gone = 0;
+    while (gone + 1 < r->past && r->history[gone].seq < seq)
+        map_free(&r->history[gone++].map);
+    r->past -= gone;
+    for (size_t i = 0; gone && i < r->past; i++)
+        r->history[i] = r->history[i + gone];
+}
+
+/* Makes room by making sure that older states are not needed any more. */
+static void make_room(struct round *r)
+{
+    uint64_t low = r->armed ? r->armed_low : must_survive(r);
+    forget_before(r, low);
+    if (r->past < HISTORY)
+        return;
+    disarm(r);
+    round_must(r, ps_flush(r->store, r->last_seq), "ps_flush");
+    wait_published(r);
+    forget_before(r, must_survive(r));
+    if (r->past == HISTORY)
+        round_fail(r, "after flushing %llu, %llu is published and %llu durable",
+                   (unsigned long long)r->last_seq, (unsigned long long)ps_published(r->store),
+                   (unsigned long long)ps_durable(r->store));
+}
+
+void history_push(struct round *r, uint64_t seq, const struct map *map)
+{
+    if (r->past > 32 && r->past % 16 == 0)
+        make_room(r);
+    r->history[r->past].seq = seq;
+    map_copy(&r->history[r->past++].map, map);
+}
+
+const struct map *history_find(struct round *r, uint64_t seq)
+{
+    for (size_t i = r->past; i-- > 0;) {
+        if (r->history[i].seq == seq)
+            return &r->history[i].map;
+    }
+    round_fail(r, "a state of sequence %llu was seen; possible are %llu to %llu",
+               (unsigned long long)seq, (unsigned long long)(r->past ? r->history[0].seq : 0),
+               (unsigned long long)r->last_seq);
+}
+
+void history_cut(struct round *r, uint64_t seq)
+{
+    while (r->past > 0 && r->history[r->past - 1].seq > seq)
+        map_free(&r->history[--r->past].map);
+}
+
+static bool may_hold_slots(struct round *r)
+{
+    struct ps_stat stat;
+    ps_stats(r->store, &stat);
+    return stat.arena_slots >= ROOMY_SLOTS && stat.arena_slots_used < stat.arena_slots / 2;
+}
+
+static void let_go(struct round *r, struct held *held)
+{
+    const char *doing = r->progress->doing;
+    struct side side = {ps_snapshot_view(held->snap), &held->map, "held snapshot at its end"};
+    r->progress->doing = "end of a held snapshot";
+    if (ps_snapshot_seq(held->snap) != held->seq)
+        round_fail(r, "a held snapshot of %llu says that it is of %llu",
+                   (unsigned long long)held->seq, (unsigned long long)ps_snapshot_seq(held->snap));
+    compare_all(r, &side);
+    ps_snapshot_free(held->snap);
+    map_free(&held->map);
+    held->snap = NULL;
+    r->progress->doing = doing;
+}
+
+/* Lets go of the snapshots whose time is over, or that hold slots which are needed; or of all. */
+void release_held(struct round *r, bool all)
+{
+    bool look = r->progress->operations % 8 == 0, roomy = true;
+    for (int i = 0; i < HELD; i++) {
+        struct held *held = &r->held[i];
+        if (!held->snap)
+            continue;
+        if (!all && !held->pinned && look) {
+            roomy = roomy && may_hold_slots(r);
+            look = false;
+        }
+        if (all || r->progress->operations >= held->until || (!held->pinned && !roomy))
+            let_go(r, held);
+    }
+}
+
+/* Takes a snapshot to hold over the next commits, pinned to a checkpoint if it must be. */
+void op_hold(struct round *r)
+{
+    struct held *held = &r->held[rng_below(&r->rng, HELD)];
+    if (held->snap) {
+        let_go(r, held);
+        return;
+    }
+    bool pin = !may_hold_slots(r) || rng_one_in(&r->rng, 4);
+    if (pin && r->txn)
+        end_transaction(r, false);
+    round_must(r, ps_snapshot_new(r->store, &held->snap), "ps_snapshot_new");
+    uint64_t before = ps_published(r->store);
+    if (!pin || rng_one_in(&r->rng, 2))
+        ps_snapshot_renew(held->snap);
+    if (pin) {
+        round_must(r, ps_snapshot_pin(held->snap), "ps_snapshot_pin");
+        r->progress->tally[TALLY_snapshots_pinned_here]++;
+    }
+    held->seq = ps_snapshot_seq(held->snap);
+    if (held->seq < before)
+        round_fail(r, "a new snapshot is of %llu although %llu had been published",
+                   (unsigned long long)held->seq, (unsigned long long)before);
+    held->pinned = pin;
+    held->until =
+        r->progress->operations + rng_between(&r->rng, 5, rng_one_in(&r->rng, 4) ? 3000 : 300);
+    map_copy(&held->map, history_find(r, held->seq));
+    r->progress->tally[TALLY_snapshots_held]++;
+}
