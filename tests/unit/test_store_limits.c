@@ -1,0 +1,272 @@
+/*
+ * test_store_limits.c - every limit of the header: at it works, one past it is an error.
+ */
+#include "tests/support/store_fixture.h"
+
+static void *filled(size_t len, int byte)
+{
+    void *memory = malloc(len);
+    assert_non_null(memory);
+    memset(memory, byte, len);
+    return memory;
+}
+
+static void the_longest_key_and_value_work_and_one_more_byte_is_too_big(void **state)
+{
+    struct fixture *f = *state;
+    unsigned char *bytes = filled(PS_MAX_VALUE + 1, 'x');
+    struct ps_slice key = {bytes, PS_MAX_KEY}, value = {bytes, PS_MAX_VALUE}, got;
+    struct ps_slice long_key = {bytes, PS_MAX_KEY + 1}, long_value = {bytes, PS_MAX_VALUE + 1};
+    struct ps_txn *txn = fixture_begin(f);
+    assert_int_equal(ps_put(txn, f->tree, long_key, text("v")), PS_TOOBIG);
+    assert_int_equal(ps_put(txn, f->tree, text("k"), long_value), PS_TOOBIG);
+    assert_false(ps_txn_changed(txn));
+    assert_int_equal(ps_put(txn, f->tree, key, value), 0);
+    fixture_commit(txn);
+    fixture_reopen(f, false);
+    struct ps_snapshot *snap = fixture_snapshot(f);
+    assert_int_equal(ps_get(ps_snapshot_view(snap), f->tree, key, &got), 0);
+    assert_int_equal(got.len, PS_MAX_VALUE);
+    assert_memory_equal(got.data, bytes, PS_MAX_VALUE);
+    ps_snapshot_free(snap);
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+    free(bytes);
+}
+
+static void a_key_past_the_limit_is_found_nowhere(void **state)
+{
+    struct fixture *f = *state;
+    unsigned char *bytes = filled(PS_MAX_KEY + 1, 'x');
+    struct ps_slice key = {bytes, PS_MAX_KEY + 1}, value;
+    fixture_put(f, "a", "1");
+    struct ps_snapshot *snap = fixture_snapshot(f);
+    int rc = ps_get(ps_snapshot_view(snap), f->tree, key, &value);
+    assert_true(rc == PS_NOTFOUND || rc == PS_TOOBIG);
+    ps_snapshot_free(snap);
+    free(bytes);
+}
+
+static void long_keys_that_differ_in_the_last_byte_are_kept_apart(void **state)
+{
+    struct fixture *f = *state;
+    unsigned char *bytes = filled(PS_MAX_KEY, 'x');
+    struct ps_slice key = {bytes, PS_MAX_KEY}, value;
+    uint64_t rank = 0;
+    for (int i = 0; i < 60; i++) {
+        struct ps_txn *txn = fixture_begin(f);
+        bytes[PS_MAX_KEY - 1] = (unsigned char)(i * 7 % 60);
+        assert_int_equal(ps_put(txn, f->tree, key, (struct ps_slice){bytes + PS_MAX_KEY - 1, 1}),
+                         0);
+        fixture_commit(txn);
+    }
+    assert_int_equal(ps_checkpoint(f->store), 0);
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+    struct ps_snapshot *snap = fixture_snapshot(f);
+    for (int i = 0; i < 60; i++) {
+        bytes[PS_MAX_KEY - 1] = (unsigned char)i;
+        assert_int_equal(ps_get(ps_snapshot_view(snap), f->tree, key, &value), 0);
+        assert_int_equal(*(const unsigned char *)value.data, i);
+        assert_int_equal(ps_rank(ps_snapshot_view(snap), f->tree, key, &rank), 0);
+        assert_int_equal(rank, i);
+    }
+    ps_snapshot_free(snap);
+    free(bytes);
+}
+
+static void values_of_every_size_about_the_parts_of_a_page_come_back(void **state)
+{
+    struct fixture *f = *state;
+    unsigned char *bytes = filled(PS_MAX_VALUE, 'y');
+    for (int halves = 1; halves <= 4; halves++) {
+        size_t around = 8192u >> halves;
+        struct ps_txn *txn = fixture_begin(f);
+        for (size_t len = around - 64; len < around + 64; len++) {
+            struct ps_slice key = {&len, sizeof len}, value = {bytes, len};
+            int rc = ps_put(txn, f->tree, key, value);
+            if (rc == PS_BUSY) {
+                fixture_commit(txn);
+                txn = fixture_begin(f);
+                rc = ps_put(txn, f->tree, key, value);
+            }
+            assert_int_equal(rc, 0);
+        }
+        fixture_commit(txn);
+        struct ps_snapshot *snap = fixture_snapshot(f);
+        for (size_t len = around - 64; len < around + 64; len++) {
+            struct ps_slice key = {&len, sizeof len}, value;
+            assert_int_equal(ps_get(ps_snapshot_view(snap), f->tree, key, &value), 0);
+            assert_int_equal(value.len, len);
+            assert_memory_equal(value.data, bytes, len);
+        }
+        ps_snapshot_free(snap);
+    }
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+    free(bytes);
+}
+
+static void names_have_one_to_255_bytes(void **state)
+{
+    struct fixture *f = *state;
+    char *bytes = filled(PS_MAX_TREE_NAME + 1, 'n');
+    struct ps_txn *txn = fixture_begin(f);
+    ps_tree tree, found;
+    struct ps_slice longest = {bytes, PS_MAX_TREE_NAME}, longer = {bytes, PS_MAX_TREE_NAME + 1};
+    assert_int_equal(ps_tree_create(txn, text(""), &tree), PS_INVALID);
+    assert_int_equal(ps_tree_create(txn, longer, &tree), PS_TOOBIG);
+    assert_int_equal(ps_tree_create(txn, longest, &tree), 0);
+    assert_int_equal(ps_tree_create(txn, (struct ps_slice){"\0\0", 2}, &found), 0);
+    fixture_commit(txn);
+    fixture_reopen(f, true);
+    txn = fixture_begin(f);
+    assert_int_equal(ps_tree_find(ps_txn_view(txn), longest, &found), 0);
+    assert_int_equal(found, tree);
+    assert_int_equal(ps_tree_find(ps_txn_view(txn), (struct ps_slice){"\0", 1}, &found),
+                     PS_NOTFOUND);
+    ps_abort(txn);
+    free(bytes);
+}
+
+static void there_may_be_4096_trees_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    char name[16];
+    ps_tree tree;
+    struct ps_txn *txn = fixture_begin(f);
+    for (unsigned i = 1; i < PS_MAX_TREES; i++) { /* one is there already */
+        snprintf(name, sizeof name, "tree %u", i);
+        int rc = ps_tree_create(txn, text(name), &tree);
+        if (rc == PS_BUSY) {
+            fixture_commit(txn);
+            txn = fixture_begin(f);
+            rc = ps_tree_create(txn, text(name), &tree);
+        }
+        assert_int_equal(rc, 0);
+    }
+    assert_int_equal(ps_tree_create(txn, text("one more"), &tree), PS_LIMIT);
+    assert_int_equal(ps_tree_create(txn, text("tree 1"), &tree), 0);
+    assert_int_equal(ps_put(txn, tree, text("k"), text("v")), 0);
+    fixture_commit(txn);
+    fixture_reopen(f, true);
+    struct ps_stat stat;
+    ps_stats(f->store, &stat);
+    assert_int_equal(stat.trees, PS_MAX_TREES);
+    txn = fixture_begin(f);
+    assert_int_equal(ps_tree_drop(txn, f->tree), 0);
+    assert_int_equal(ps_tree_create(txn, text("one more"), &tree), 0);
+    fixture_commit(txn);
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+}
+
+static void there_may_be_64_savepoints_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    struct ps_txn *txn = fixture_begin(f);
+    struct ps_slice value;
+    char text_of[16];
+    for (unsigned i = 0; i < PS_MAX_SAVEPOINTS; i++) {
+        snprintf(text_of, sizeof text_of, "%u", i);
+        assert_int_equal(ps_put(txn, f->tree, text("k"), text(text_of)), 0);
+        assert_int_equal(ps_savepoint(txn), 0);
+    }
+    assert_int_equal(ps_savepoint(txn), PS_LIMIT);
+    assert_int_equal(ps_put(txn, f->tree, text("k"), text("last")), 0);
+    for (unsigned i = PS_MAX_SAVEPOINTS; i-- > 0;) {
+        snprintf(text_of, sizeof text_of, "%u", i);
+        assert_int_equal(ps_savepoint_rollback(txn), 0);
+        assert_int_equal(ps_get(ps_txn_view(txn), f->tree, text("k"), &value), 0);
+        assert_slice(value, text_of);
+    }
+    assert_int_equal(ps_savepoint(txn), 0);
+    ps_abort(txn);
+}
+
+static void there_may_be_1024_snapshots_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    static struct ps_snapshot *snaps[PS_MAX_SNAPSHOTS];
+    struct ps_snapshot *more = NULL;
+    for (unsigned i = 0; i < PS_MAX_SNAPSHOTS; i++) {
+        assert_int_equal(ps_snapshot_new(f->store, &snaps[i]), 0);
+        ps_snapshot_renew(snaps[i]);
+    }
+    assert_int_equal(ps_snapshot_new(f->store, &more), PS_LIMIT);
+    ps_snapshot_free(snaps[500]);
+    assert_int_equal(ps_snapshot_new(f->store, &snaps[500]), 0);
+    for (unsigned i = 0; i < PS_MAX_SNAPSHOTS; i++)
+        ps_snapshot_free(snaps[i]);
+}
+
+static void a_transaction_that_fills_the_dirty_memory_is_told_to_commit_first(void **state)
+{
+    struct fixture *f = *state;
+    f->options.dirty_memory = 128 * 4096;
+    fixture_reopen(f, true);
+    struct ps_txn *txn = fixture_begin(f);
+    char key[16];
+    unsigned i = 0;
+    int rc = 0;
+    for (; i < 5000 && rc == 0; i++) {
+        snprintf(key, sizeof key, "key %05u", i);
+        rc = ps_put(txn, f->tree, text(key), text("some value or other, of a few bytes"));
+    }
+    assert_int_equal(rc, PS_BUSY);
+    fixture_commit(txn);
+    txn = fixture_begin(f);
+    assert_int_equal(ps_put(txn, f->tree, text(key), text("v")), 0);
+    fixture_commit(txn);
+    uint64_t count = 0;
+    struct ps_snapshot *snap = fixture_snapshot(f);
+    assert_int_equal(ps_count(ps_snapshot_view(snap), f->tree, &count), 0);
+    assert_int_equal(count, i);
+    ps_snapshot_free(snap);
+}
+
+static void a_reservation_that_can_never_fit_is_told_so(void **state)
+{
+    struct fixture *f = *state;
+    f->options.dirty_memory = 128 * 4096;
+    fixture_reopen(f, true);
+    struct ps_txn *txn = fixture_begin(f);
+    assert_int_equal(ps_reserve(txn, 1, 128 * 4096), PS_TXNFULL);
+    assert_int_equal(ps_reserve(txn, 100000, 0), PS_TXNFULL);
+    assert_int_equal(ps_reserve(txn, 1, 100), 0);
+    assert_int_equal(ps_put(txn, f->tree, text("k"), text("v")), 0);
+    fixture_commit(txn);
+}
+
+static void what_was_reserved_fits(void **state)
+{
+    struct fixture *f = *state;
+    f->options.dirty_memory = 256 * 4096;
+    fixture_reopen(f, true);
+    char key[24];
+    for (unsigned round = 0; round < 200; round++) {
+        struct ps_txn *txn = fixture_begin(f);
+        assert_int_equal(ps_reserve(txn, 8, 8 * 1000), 0);
+        for (unsigned i = 0; i < 8; i++) {
+            unsigned char value[980];
+            memset(value, (int)i, sizeof value);
+            snprintf(key, sizeof key, "%06u", (round * 8 + i) * 7919 % 1600);
+            assert_int_equal(ps_put(txn, f->tree, text(key), (struct ps_slice){value, 980}), 0);
+        }
+        fixture_commit(txn);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORE_TEST(the_longest_key_and_value_work_and_one_more_byte_is_too_big),
+        STORE_TEST(a_key_past_the_limit_is_found_nowhere),
+        STORE_TEST(long_keys_that_differ_in_the_last_byte_are_kept_apart),
+        STORE_TEST(values_of_every_size_about_the_parts_of_a_page_come_back),
+        STORE_TEST(names_have_one_to_255_bytes),
+        STORE_TEST(there_may_be_4096_trees_and_no_more),
+        STORE_TEST(there_may_be_64_savepoints_and_no_more),
+        STORE_TEST(there_may_be_1024_snapshots_and_no_more),
+        STORE_TEST(a_transaction_that_fills_the_dirty_memory_is_told_to_commit_first),
+        STORE_TEST(a_reservation_that_can_never_fit_is_told_so),
+        STORE_TEST(what_was_reserved_fits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
