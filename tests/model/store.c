@@ -34,8 +34,9 @@ void wait_published(struct round *r)
     pthread_mutex_lock(&r->mutex);
     while (r->told_published < r->last_seq && !r->told_failure)
         pthread_cond_wait(&r->changed, &r->mutex);
+    bool failed = r->told_failure;
     pthread_mutex_unlock(&r->mutex);
-    if (r->told_failure)
+    if (failed)
         round_fail(r, "on_publish said that the log failed");
     if (ps_published(r->store) != r->last_seq)
         round_fail(r, "after everything was flushed %llu is published, not %llu",
@@ -79,6 +80,15 @@ static int open_directory(struct round *r, struct ps_recovery *recovery, struct 
     return ps_open(r->dir, &options, &r->store, recovery, fault);
 }
 
+/* The store is at `seq`: what on_publish says from now on is about later commits. */
+static void expect_publication(struct round *r, uint64_t seq)
+{
+    pthread_mutex_lock(&r->mutex);
+    r->last_seq = r->told_published = seq;
+    r->told_failure = false;
+    pthread_mutex_unlock(&r->mutex);
+}
+
 /* Opens r->dir, which must hold a state of low..high; with `exact_replay` the log is not needed. */
 void open_store(struct round *r, uint64_t low, uint64_t high, bool exact_replay)
 {
@@ -109,8 +119,7 @@ void open_store(struct round *r, uint64_t low, uint64_t high, bool exact_replay)
     map_free(&r->committed);
     r->committed = state;
     history_cut(r, seq);
-    r->last_seq = r->told_published = seq;
-    r->told_failure = false;
+    expect_publication(r, seq);
     round_must(r, ps_snapshot_new(r->store, &r->fresh), "ps_snapshot_new");
     ps_snapshot_renew(r->fresh);
     struct side side = {ps_snapshot_view(r->fresh), &r->committed, "reopened store"};
@@ -294,10 +303,7 @@ void op_log_failure(struct round *r)
     map_free(&r->committed);
     r->committed = state;
     history_cut(r, published);
-    pthread_mutex_lock(&r->mutex);
-    r->last_seq = r->told_published = published;
-    r->told_failure = false;
-    pthread_mutex_unlock(&r->mutex);
+    expect_publication(r, published);
     r->progress->tally[TALLY_log_failures]++;
 }
 

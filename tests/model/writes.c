@@ -102,8 +102,11 @@ void end_transaction(struct round *r, bool abort)
         abort_transaction(r);
     else
         commit_transaction(r);
-    if (r->told_backwards)
-        round_fail(r, "on_publish went back from %llu", (unsigned long long)r->told_published);
+    pthread_mutex_lock(&r->mutex);
+    bool backwards = r->told_backwards;
+    pthread_mutex_unlock(&r->mutex);
+    if (backwards)
+        round_fail(r, "on_publish told of a commit after a later one");
 }
 
 /* What to do about an answer of PS_BUSY or PS_TXNFULL: true to try again, in a new transaction. */
