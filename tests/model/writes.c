@@ -114,7 +114,7 @@ static bool make_way(struct round *r, int rc, const char *call, uint64_t bytes)
 {
     bool changed = ps_txn_changed(r->txn);
     if (rc == PS_BUSY) {
-        if (!changed)
+        if (!changed && r->savepoints == 0)
             round_fail(r, "%s answered PS_BUSY in a transaction without changes", call);
         if (r->reserved_ops > 0 && bytes <= r->reserved_bytes)
             round_fail(r,
