@@ -25,10 +25,10 @@ int snapshot_init(struct ps_store *store, struct ps_snapshot *snap)
 {
     pthread_mutex_lock(&store->mu);
     unsigned i = 0;
-    while (i < PS_MAX_SNAPSHOTS && store->snapshot_taken[i]) {
+    while (i < READER_SLOTS && store->snapshot_taken[i]) {
         i++;
     }
-    if (i < PS_MAX_SNAPSHOTS) {
+    if (i < READER_SLOTS) {
         store->snapshot_taken[i] = 1;
         if (i >= atomic_load(&store->readers_high)) {
             atomic_store(&store->readers_high, i + 1);
@@ -37,7 +37,7 @@ int snapshot_init(struct ps_store *store, struct ps_snapshot *snap)
     pthread_mutex_unlock(&store->mu);
     snap->slot = i;
     snap->view = (struct ps_view){.store = store};
-    return i < PS_MAX_SNAPSHOTS ? 0 : PS_LIMIT;
+    return i < READER_SLOTS ? 0 : PS_LIMIT;
 }
 
 void snapshot_fini(struct ps_snapshot *snap)

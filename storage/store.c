@@ -37,7 +37,6 @@ static int fail_at(struct ps_store *store, struct ps_fault *fault, int err, cons
 
 static void set_defaults(struct ps_options *o)
 {
-    o->page_size = o->page_size == 0 ? PAGE_MIN : o->page_size;
     o->dirty_memory = o->dirty_memory == 0 ? DEFAULT_DIRTY : o->dirty_memory;
     o->map_size = o->map_size == 0 ? DEFAULT_MAP : o->map_size;
     o->log_segment_size = o->log_segment_size == 0 ? DEFAULT_SEGMENT : o->log_segment_size;
@@ -78,7 +77,7 @@ static struct ps_store *store_alloc(const char *dir, const struct ps_options *op
     init_locks(store);
     store->dir = strdup(dir);
     store->file_path = join(dir, "pando.db");
-    size_t readers = PS_MAX_SNAPSHOTS * sizeof *store->readers;
+    size_t readers = READER_SLOTS * sizeof *store->readers;
     if (posix_memalign((void **)&store->readers, 64, readers) != 0) {
         store->readers = NULL;
     } else {
@@ -256,6 +255,23 @@ static int create(struct ps_store *store, struct ps_fault *fault)
     return rc != 0 || err == 0 ? rc : fail_at(store, fault, err, store->dir, "syncing");
 }
 
+/* The file's page size; a caller that asks for another one is told. */
+static int settle_page_size(struct ps_store *store, bool fresh, struct ps_fault *fault)
+{
+    uint32_t asked = store->options.page_size;
+    if (fresh) {
+        store->options.page_size = asked == 0 ? PAGE_MIN : asked;
+        return 0;
+    }
+    store->options.page_size = store->meta.page_size;
+    if (asked == 0 || asked == store->meta.page_size) {
+        return 0;
+    }
+    fault_set(fault, PS_VERSION, 0, store->file_path, 0, "pages of %u bytes, not of %u",
+              store->meta.page_size, asked);
+    return PS_VERSION;
+}
+
 static int open_all(struct ps_store *store, struct ps_recovery *report, struct ps_fault *fault)
 {
     bool fresh;
@@ -269,7 +285,10 @@ static int open_all(struct ps_store *store, struct ps_recovery *report, struct p
                   "no meta: not a store, or an empty one");
         return PS_CORRUPT;
     }
-    store->options.page_size = fresh ? store->options.page_size : store->meta.page_size;
+    rc = settle_page_size(store, fresh, fault);
+    if (rc != 0) {
+        return rc;
+    }
     rc = open_memory(store);
     rc = rc == 0 ? map_file(store, fault) : rc;
     rc = rc == 0 ? open_space(store, fresh, fault) : rc;

@@ -128,6 +128,8 @@ struct ps_txn {
     struct savepoint savepoints[PS_MAX_SAVEPOINTS];
 };
 
+#define READER_SLOTS (PS_MAX_SNAPSHOTS + 1u) /* one is the checkpoint's */
+
 struct reader_slot {
     _Alignas(64) _Atomic uint64_t announced; /* 0: none */
 };
@@ -201,7 +203,7 @@ struct ps_store {
     struct state *state_pool;
     struct state *retired;
     struct tree_name *names;
-    unsigned char snapshot_taken[PS_MAX_SNAPSHOTS];
+    unsigned char snapshot_taken[READER_SLOTS];
     unsigned unpublished;
     bool log_broken; /* unpublished states were dropped: undo before the next transaction */
     int poisoned;    /* PS_POISONED once a sync failed */

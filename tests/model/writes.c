@@ -5,8 +5,9 @@
  * Invariants:
  *  1. r->now is what the open transaction must contain; r->committed what the last commit left.
  *  2. Whatever answers an error has changed nothing: the model is changed after the engine said 0.
- *  3. PS_BUSY is only for transactions with changes, and never within what ps_reserve() promised;
- *     PS_TXNFULL only for what is large beside the dirty memory.
+ *  3. PS_BUSY is only for transactions with changes or savepoints, and never within what
+ *     ps_reserve() promised; PS_TXNFULL says it of what does not fit into one transaction, and
+ *     in a new transaction only of what is large beside the dirty memory.
  */
 #include "tests/model/round.h"
 
@@ -112,13 +113,13 @@ void end_transaction(struct round *r, bool abort)
 /* What to do about an answer of PS_BUSY or PS_TXNFULL: true to try again, in a new transaction. */
 static bool make_way(struct round *r, int rc, const char *call, uint64_t bytes)
 {
-    bool changed = ps_txn_changed(r->txn);
-    if (rc == PS_BUSY) {
-        if (!changed && r->savepoints == 0)
+    bool fresh = !ps_txn_changed(r->txn) && r->savepoints == 0;
+    if (rc == PS_BUSY || (rc == PS_TXNFULL && !fresh)) {
+        if (fresh)
             round_fail(r, "%s answered PS_BUSY in a transaction without changes", call);
         if (r->reserved_ops > 0 && bytes <= r->reserved_bytes)
             round_fail(r,
-                       "%s of %llu bytes answered PS_BUSY although %llu more operations with "
+                       "%s of %llu bytes was refused although %llu more operations with "
                        "%llu bytes were reserved",
                        call, (unsigned long long)bytes, (unsigned long long)r->reserved_ops,
                        (unsigned long long)r->reserved_bytes);
