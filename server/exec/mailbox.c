@@ -26,17 +26,27 @@ void mailbox_destroy(struct mailbox *box)
     close(box->fd);
 }
 
-void mailbox_post(struct mailbox *box, struct mail *mail)
+void mailbox_push(struct mailbox *box, struct mail *mail)
 {
     struct mail *head = atomic_load_explicit(&box->head, memory_order_relaxed);
     do {
         mail->next = head;
     } while (!atomic_compare_exchange_weak(&box->head, &head, mail));
+}
+
+void mailbox_wake(struct mailbox *box)
+{
     if (atomic_load(&box->sleeping) && atomic_exchange(&box->sleeping, false)) {
         uint64_t one = 1;
         ssize_t n = write(box->fd, &one, sizeof(one));
         (void)n; /* a full counter is readable: nothing is lost */
     }
+}
+
+void mailbox_post(struct mailbox *box, struct mail *mail)
+{
+    mailbox_push(box, mail);
+    mailbox_wake(box);
 }
 
 struct mail *mailbox_take(struct mailbox *box)

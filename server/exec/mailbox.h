@@ -6,7 +6,7 @@
  *  2. The receiver is woken (eventfd) only if it declared that it sleeps, and once per sleep: wake-ups
  *     are per batch, not per message.
  *
- * Threads: mailbox_post by any; the rest by the receiver.
+ * Threads: mailbox_push, _wake and _post by any; the rest by the receiver.
  */
 #ifndef PANDO_SERVER_EXEC_MAILBOX_H
 #define PANDO_SERVER_EXEC_MAILBOX_H
@@ -30,6 +30,10 @@ struct mailbox {
 int mailbox_init(struct mailbox *box);
 void mailbox_destroy(struct mailbox *box);
 
+/* mailbox_push() leaves the mail, mailbox_wake() wakes the receiver if it sleeps: for many at once,
+ * push all and wake then. mailbox_post() does both. */
+void mailbox_push(struct mailbox *box, struct mail *mail);
+void mailbox_wake(struct mailbox *box);
 void mailbox_post(struct mailbox *box, struct mail *mail);
 
 /* All that has arrived, oldest first, linked by `next`; NULL: nothing. */

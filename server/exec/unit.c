@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SMALL_UNIT 1024u        /* the least that is allocated */
+#define LARGE_UNIT (16u * 1024) /* more is not kept for use again */
+#define STOCK_UNITS 256u
+
 static size_t text_bytes(const struct unit_source *commands, size_t n, const struct ps_slice *argv,
                          size_t *args)
 {
@@ -36,34 +40,73 @@ static void copy_commands(struct unit *unit, const struct unit_source *commands,
     }
 }
 
-struct unit *unit_new(struct session *session, const struct unit_source *commands, size_t n,
-                      const struct ps_slice *argv, size_t out_limit)
+/* A block of at least `bytes`, with an empty reply buffer. */
+static struct unit *take_block(struct unit_stock *stock, size_t bytes)
+{
+    struct unit *unit = stock->head;
+    if (unit != NULL) {
+        stock->head = unit->next;
+        stock->count--;
+        if (unit->cap >= bytes) {
+            return unit;
+        }
+        resp_out_free(&unit->out);
+        free(unit);
+    }
+    bytes = bytes < SMALL_UNIT ? SMALL_UNIT : bytes;
+    unit = malloc(bytes);
+    if (unit != NULL) {
+        unit->cap = bytes;
+        resp_out_init(&unit->out);
+    }
+    return unit;
+}
+
+struct unit *unit_new(struct unit_stock *stock, struct session *session,
+                      const struct unit_source *commands, size_t n, const struct ps_slice *argv,
+                      size_t out_limit)
 {
     size_t args, text = text_bytes(commands, n, argv, &args);
     size_t bytes = sizeof(struct unit) + n * sizeof(struct unit_command) +
                    args * sizeof(struct ps_slice) + text;
-    struct unit *unit = malloc(bytes);
+    struct unit *unit = take_block(stock, bytes);
     if (unit == NULL) {
         return NULL;
     }
-    memset(unit, 0, sizeof(*unit));
     unit->session = session;
     unit->bytes = bytes + session->queue.bytes;
     unit->count = (uint32_t)n;
+    unit->done = 0;
+    unit->spent = NULL;
     unit->argv = (struct ps_slice *)(unit + 1);
     unit->commands = (struct unit_command *)(unit->argv + args);
     copy_commands(unit, commands, n, argv, (char *)(unit->commands + n));
-    resp_out_init(&unit->out);
     resp_out_begin(&unit->out, session_resp(session), out_limit);
     unit_mark(unit);
     return unit;
 }
 
-void unit_free(struct unit *unit)
+void unit_release(struct unit_stock *stock, struct unit *unit)
 {
     session_queue_free(unit->spent);
+    if (stock->count < STOCK_UNITS && unit->cap <= LARGE_UNIT && unit->out.cap <= LARGE_UNIT) {
+        unit->next = stock->head;
+        stock->head = unit;
+        stock->count++;
+        return;
+    }
     resp_out_free(&unit->out);
     free(unit);
+}
+
+void unit_stock_free(struct unit_stock *stock)
+{
+    while (stock->head != NULL) {
+        struct unit *unit = stock->head;
+        stock->head = unit->next;
+        resp_out_free(&unit->out);
+        free(unit);
+    }
 }
 
 void unit_mark(struct unit *unit)

@@ -31,7 +31,8 @@ struct unit {
     struct mailbox *home;
     struct session *session;
     void *owner;  /* the connection; nobody but home's receiver looks at it */
-    size_t bytes; /* of memory: what the writer's queue is bounded by */
+    size_t cap;   /* bytes of the block */
+    size_t bytes; /* of memory in use: what the writer's queue is bounded by */
     uint32_t count, done;
     struct unit_command *commands;
     struct ps_slice *argv;
@@ -53,10 +54,19 @@ struct unit_source {
     uint32_t first, argc;
 };
 
+/* Units that were let go of, with their reply buffers, for use again. One thread's. */
+struct unit_stock {
+    struct unit *head;
+    size_t count;
+};
+
 /* Copies n commands. Replies are limited to out_limit bytes. NULL: no memory. */
-struct unit *unit_new(struct session *session, const struct unit_source *commands, size_t n,
-                      const struct ps_slice *argv, size_t out_limit);
-void unit_free(struct unit *unit);
+struct unit *unit_new(struct unit_stock *stock, struct session *session,
+                      const struct unit_source *commands, size_t n, const struct ps_slice *argv,
+                      size_t out_limit);
+/* Gives a unit back to the stock, or frees it when it is large or the stock is full. */
+void unit_release(struct unit_stock *stock, struct unit *unit);
+void unit_stock_free(struct unit_stock *stock);
 
 void unit_mark(struct unit *unit);
 void unit_rewind(struct unit *unit);

@@ -33,6 +33,7 @@
 #define QUEUE_BYTES (64u * 1024 * 1024)
 #define MAINTAIN_STEPS 128u
 #define MAX_HINTS 1024u
+#define MAX_HOMES 16u /* loops that are woken in one go */
 
 struct unit_list {
     struct unit *head, **tail;
@@ -128,13 +129,28 @@ static int64_t monotonic_ms(void)
 
 /* ---- releasing ------------------------------------------------------------------------------ */
 
-/* Posts units home. They belong to their loops from then on. */
+/* Posts units home, and wakes each home once. They belong to their loops from then on. */
 static void post_home(struct unit *unit)
 {
+    struct mailbox *homes[MAX_HOMES];
+    size_t n = 0;
     while (unit != NULL) {
         struct unit *next = unit->next;
-        mailbox_post(unit->home, &unit->mail);
+        struct mailbox *home = unit->home;
+        size_t i = 0;
+        mailbox_push(home, &unit->mail);
+        while (i < n && homes[i] != home) {
+            i++;
+        }
+        if (i == MAX_HOMES) {
+            mailbox_wake(home);
+        } else if (i == n) {
+            homes[n++] = home;
+        }
         unit = next;
+    }
+    while (n > 0) {
+        mailbox_wake(homes[--n]);
     }
 }
 
@@ -552,7 +568,12 @@ void writer_submit(struct writer *w, struct unit *unit)
 {
     unit->mail.kind = MAIL_UNIT;
     atomic_fetch_add(&w->queued_bytes, unit->bytes);
-    mailbox_post(&w->box, &unit->mail);
+    mailbox_push(&w->box, &unit->mail);
+}
+
+void writer_wake(struct writer *w)
+{
+    mailbox_wake(&w->box);
 }
 
 bool writer_full(const struct writer *w)

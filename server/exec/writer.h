@@ -5,7 +5,7 @@
  * is bounded in bytes: writer_full() says that it is time to stop reading from clients, and
  * writer_want_room() has the caller told when that is over.
  *
- * Threads: writer_submit, writer_full, writer_want_room, writer_hint: any. writer_published is for the
+ * Threads: writer_submit, writer_wake, writer_full, writer_want_room, writer_hint: any. writer_published is for the
  * store's on_publish. The rest: the thread that started it.
  */
 #ifndef PANDO_SERVER_EXEC_WRITER_H
@@ -39,7 +39,9 @@ int writer_start(struct exec_env *env, struct writer **writer);
 /* Ends after all that was submitted is done and released. */
 void writer_stop(struct writer *writer);
 
+/* Leaves a unit; writer_wake() after the last of a batch. */
 void writer_submit(struct writer *writer, struct unit *unit);
+void writer_wake(struct writer *writer);
 bool writer_full(const struct writer *writer);
 void writer_want_room(struct writer *writer, struct writer_room *room);
 

@@ -206,7 +206,7 @@ static void take_unit_back(struct loop *loop, struct unit *unit)
     if (unit->out.status != 0) {
         conn_over_limit(conn);
     }
-    unit_free(unit);
+    unit_release(&loop->units, unit);
     if (conn->session.killed) {
         conn_kill(conn);
     } else if (conn->session.closing || loop->stopping) {
@@ -466,6 +466,7 @@ void loop_destroy(struct loop *loop)
     mailbox_destroy(&loop->box);
     resp_out_free(&loop->out);
     resp_args_free(&loop->args);
+    unit_stock_free(&loop->units);
     free(loop->argv);
     free(loop->space);
     free(loop->commands);

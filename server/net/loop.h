@@ -62,6 +62,8 @@ struct loop {
     struct ps_lookup *lookups;
     size_t lookup_n;
 
+    struct unit_stock units;
+    bool submitted; /* units were left for the writer in this turn */
     struct writer_room room;
     struct conn *conns, *dead;
     size_t conn_n;

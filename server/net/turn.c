@@ -178,8 +178,8 @@ static size_t submit(struct loop *loop, struct conn *conn, size_t from, enum dis
         stall(loop, conn);
         return 0;
     }
-    unit = unit_new(&conn->session, loop->commands + conn->first + from, n, loop->argv,
-                    conn_room(conn));
+    unit = unit_new(&loop->units, &conn->session, loop->commands + conn->first + from, n,
+                    loop->argv, conn_room(conn));
     if (unit == NULL) {
         conn_kill(conn);
         return 0;
@@ -191,6 +191,7 @@ static size_t submit(struct loop *loop, struct conn *conn, size_t from, enum dis
         pool_submit(loop->env->pool, unit);
     } else {
         writer_submit(loop->env->writer, unit);
+        loop->submitted = true;
     }
     return n;
 }
@@ -316,8 +317,7 @@ void loop_turn(struct loop *loop)
     if (loop->active.n == 0) {
         return;
     }
-    loop->limits.max_bulk =
-        (uint64_t)config_number(loop->env->config, CONFIG_PROTO_MAX_BULK_LEN);
+    loop->limits.max_bulk = (uint64_t)config_number(loop->env->config, CONFIG_PROTO_MAX_BULK_LEN);
     loop->limits.max_request =
         (uint64_t)config_number(loop->env->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT);
     ps_snapshot_renew(loop->snapshot);
@@ -325,6 +325,10 @@ void loop_turn(struct loop *loop)
     loop->x.ctx.now_ms = loop->now_ms;
     while (loop->active.n > 0) {
         pass(loop);
+    }
+    if (loop->submitted) {
+        loop->submitted = false;
+        writer_wake(loop->env->writer);
     }
     ps_snapshot_reset(loop->snapshot);
     resp_out_shrink(&loop->out, KEEP_BYTES);
