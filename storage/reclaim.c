@@ -19,35 +19,45 @@ static int compare_stamps(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static void sort_stamps(uint64_t *stamps, size_t n)
+{
+    if (n > 1) {
+        qsort(stamps, n, sizeof *stamps, compare_stamps);
+    }
+}
+
 /* The pinned stamps in order. The lock makes a snapshot's move to a checkpoint atomic for us. */
-static size_t collect_pins(struct ps_store *store, uint64_t metas[2])
+static void collect_pins(struct ps_store *store, uint64_t metas[2])
 {
     pthread_mutex_lock(&store->mu);
-    store->pins.n = 0;
+    store->pins.n = store->slot_pins.n = 0;
     unsigned high = atomic_load(&store->readers_high);
     for (unsigned i = 0; i < high; i++) {
         uint64_t stamp = atomic_load(&store->readers[i].announced);
         if (stamp != 0) {
-            PS_ASSERT(vec_push(&store->pins, stamp));
+            PS_ASSERT(vec_push(&store->pins, stamp & ~FILE_ONLY));
+        }
+        if (stamp != 0 && !(stamp & FILE_ONLY)) {
+            PS_ASSERT(vec_push(&store->slot_pins, stamp));
         }
     }
     metas[0] = store->meta_stamps[0];
     metas[1] = store->meta_stamps[1];
     pthread_mutex_unlock(&store->mu);
-    if (store->pins.n > 1) {
-        qsort(store->pins.at, store->pins.n, sizeof(uint64_t), compare_stamps);
-    }
-    return store->pins.n;
+    sort_stamps(store->pins.at, store->pins.n);
+    sort_stamps(store->slot_pins.at, store->slot_pins.n);
 }
 
 /* The oldest pinned stamp in [birth, death), or 0. */
 static uint64_t seen_by(const struct ps_store *store, const struct death *d, bool file,
                         const uint64_t metas[2])
 {
+    const uint64_t *pins = file ? store->pins.at : store->slot_pins.at;
+    size_t n = file ? store->pins.n : store->slot_pins.n;
     uint64_t found = 0;
-    for (size_t i = 0; i < store->pins.n; i++) {
-        if (store->pins.at[i] >= d->birth) {
-            found = store->pins.at[i] < d->death ? store->pins.at[i] : 0;
+    for (size_t i = 0; i < n; i++) {
+        if (pins[i] >= d->birth) {
+            found = pins[i] < d->death ? pins[i] : 0;
             break;
         }
     }
@@ -87,33 +97,41 @@ static void look_at(struct ps_store *store, const struct death *d, const uint64_
     } else if (file) {
         space_free(&store->space, d->ref, d->pages);
     } else {
-        if (store->pins.n > 0 && store->pins.at[0] < d->birth) {
+        if (store->slot_pins.n > 0 && store->slot_pins.at[0] < d->birth) {
             store->stat.slots_reused_between_snapshots++;
         }
         arena_free(&store->arena, d->ref);
     }
 }
 
-static bool is_pinned(const struct ps_store *store, uint64_t stamp, bool file,
-                      const uint64_t metas[2])
+static bool is_among(const uint64_t *stamps, size_t n, uint64_t stamp)
 {
-    for (size_t i = 0; i < store->pins.n; i++) {
-        if (store->pins.at[i] == stamp) {
+    for (size_t i = 0; i < n; i++) {
+        if (stamps[i] == stamp) {
             return true;
         }
     }
-    return file && (metas[0] == stamp || metas[1] == stamp);
+    return false;
+}
+
+/* Whether what waits for a stamp has to wait on. */
+static bool still_pinned(const struct ps_store *store, const struct holder *h,
+                         const uint64_t metas[2])
+{
+    if (!h->file) {
+        return is_among(store->slot_pins.at, store->slot_pins.n, h->stamp);
+    }
+    return is_among(store->pins.at, store->pins.n, h->stamp) || is_among(metas, 2, h->stamp);
 }
 
 /* Descriptors that nobody announced go back to the pool. The list was taken before the pins were
  * collected: a reader that announced one of them did so while it was published, so before. */
 static void reclaim_states(struct ps_store *store, struct state *retired)
 {
-    static const uint64_t no_metas[2];
     pthread_mutex_lock(&store->mu);
     while (retired != NULL) {
         struct state *next = retired->next;
-        struct state **to = is_pinned(store, stamp_of(retired), false, no_metas)
+        struct state **to = is_among(store->pins.at, store->pins.n, stamp_of(retired))
                                 ? &store->retired
                                 : &store->state_pool;
         retired->next = *to;
@@ -146,7 +164,7 @@ void reclaim(struct ps_store *store)
     look_at_all(store, &store->dead_pages, metas);
     for (size_t i = 0; i < store->holders.n; i++) {
         struct holder *h = &store->holders.at[i];
-        if (h->waiting.n > 0 && !is_pinned(store, h->stamp, h->file, metas)) {
+        if (h->waiting.n > 0 && !still_pinned(store, h, metas)) {
             deaths again = h->waiting;
             memset(&h->waiting, 0, sizeof h->waiting);
             look_at_all(store, &again, metas); /* may move the holders */
@@ -162,6 +180,7 @@ void reclaim_close(struct ps_store *store)
     }
     vec_free(&store->holders);
     vec_free(&store->pins);
+    vec_free(&store->slot_pins);
     vec_free(&store->dead_slots);
     vec_free(&store->dead_pages);
     vec_free(&store->unmapped);

@@ -91,7 +91,7 @@ int ps_snapshot_pin(struct ps_snapshot *snap)
         struct state *state = store->file_state;
         uint64_t stamp = stamp_of(state);
         if (state->seq >= ps_published(store) || stamp >= wanted) {
-            atomic_store(&store->readers[snap->slot].announced, stamp);
+            atomic_store(&store->readers[snap->slot].announced, stamp | FILE_ONLY);
             snap->view.state = state;
             store->stat.snapshots_pinned++;
             pthread_mutex_unlock(&store->mu);

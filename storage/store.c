@@ -543,7 +543,7 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
     unsigned high = atomic_load(&store->readers_high);
     uint64_t oldest = 0;
     for (unsigned i = 0; i < high; i++) {
-        uint64_t stamp = atomic_load(&store->readers[i].announced);
+        uint64_t stamp = atomic_load(&store->readers[i].announced) & ~FILE_ONLY;
         stat->snapshots += stamp != 0;
         oldest = stamp != 0 && (oldest == 0 || stamp < oldest) ? stamp : oldest;
     }

@@ -131,8 +131,10 @@ struct ps_txn {
 #define READER_SLOTS (PS_MAX_SNAPSHOTS + 1u) /* one is the checkpoint's */
 
 struct reader_slot {
-    _Alignas(64) _Atomic uint64_t announced; /* 0: none */
+    _Alignas(64) _Atomic uint64_t announced; /* a stamp, perhaps with FILE_ONLY; 0: none */
 };
+
+#define FILE_ONLY (UINT64_C(1) << 63) /* a pinned snapshot: sees pages of the file, no slots */
 
 /* Pages that wait for one pinned stamp to go. */
 struct holder {
@@ -180,7 +182,8 @@ struct ps_store {
     deaths dead_slots, dead_pages; /* published deaths, not looked at yet */
     deaths unmapped;               /* deaths of file pages the next space map has to record */
     VEC(struct holder) holders;
-    VEC(uint64_t) pins;                   /* scratch */
+    VEC(uint64_t) pins;                   /* scratch: pinned stamps, in order */
+    VEC(uint64_t) slot_pins;              /* those of them that may see slots */
     VEC(struct checkpoint_page) adopting; /* of a complete checkpoint, not taken over yet */
     size_t adopted;
     bool long_keys;          /* keys in runs are or were about: separators may be, too */

@@ -196,6 +196,27 @@ static void a_pinned_snapshot_is_at_least_as_new_as_the_call_and_stays(void **st
     ps_snapshot_free(snap);
 }
 
+static void a_pinned_snapshot_holds_no_dirty_memory(void **state)
+{
+    struct fixture *f = *state;
+    struct ps_snapshot *snap;
+    struct ps_stat stat;
+    struct ps_slice value;
+    assert_int_equal(ps_snapshot_new(f->store, &snap), 0);
+    for (unsigned i = 0; i < 10; i++) {
+        fixture_put(f, "a", "old");
+        assert_int_equal(ps_snapshot_pin(snap), 0);
+        fixture_put(f, "a", "new");
+        assert_int_equal(ps_checkpoint(f->store), 0);
+        ps_abort(fixture_begin(f));
+        ps_stats(f->store, &stat);
+        assert_int_equal(stat.arena_slots_used, 0);
+        assert_int_equal(ps_get(ps_snapshot_view(snap), f->tree, text("a"), &value), 0);
+        assert_slice(value, "old");
+    }
+    ps_snapshot_free(snap);
+}
+
 static void a_snapshot_that_was_reset_can_be_renewed(void **state)
 {
     struct fixture *f = *state;
@@ -239,6 +260,7 @@ int main(void)
         STORE_TEST(a_snapshot_sees_no_later_commit_until_it_is_renewed),
         STORE_TEST(what_a_snapshot_returned_stays_while_everything_is_rewritten),
         STORE_TEST(a_pinned_snapshot_is_at_least_as_new_as_the_call_and_stays),
+        STORE_TEST(a_pinned_snapshot_holds_no_dirty_memory),
         STORE_TEST(a_snapshot_that_was_reset_can_be_renewed),
         cmocka_unit_test(every_error_has_a_text_of_its_own),
     };
