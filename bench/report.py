@@ -136,8 +136,20 @@ def surroundings(load_before):
     )
 
 
+def keep(results, plan, folder):
+    """raw.json and a CSV for each section."""
+    (folder / "raw.json").write_text(json.dumps({"plan": vars(plan), **results}))
+    for section, rows in results.items():
+        flat = [{k: v for k, v in row.items() if not isinstance(v, list)} for row in rows]
+        names = list(dict.fromkeys(k for row in flat for k in row))
+        with open(folder / f"{section}.csv", "w", newline="") as f:
+            out = csv.DictWriter(f, names)
+            out.writeheader()
+            out.writerows(flat)
+
+
 def write(results, plan, load_before, folder):
-    """report.md, raw.json and a CSV for each section; returns the report's text."""
+    """Writes report.md and returns its text."""
     text, summary = ["# Benchmarks\n", surroundings(load_before) + "\n"], []
     if "startup" in results:
         body, lines = startup(results["startup"])
@@ -161,12 +173,4 @@ def write(results, plan, load_before, folder):
     text += ["## Summary (Pando's figure / the other's)\n", *(f"- {line}" for line in summary), ""]
     report = "\n".join(text)
     (folder / "report.md").write_text(report)
-    (folder / "raw.json").write_text(json.dumps({"plan": vars(plan), **results}))
-    for section, rows in results.items():
-        flat = [{k: v for k, v in row.items() if not isinstance(v, list)} for row in rows]
-        names = list(dict.fromkeys(k for row in flat for k in row))
-        with open(folder / f"{section}.csv", "w", newline="") as f:
-            out = csv.DictWriter(f, names)
-            out.writeheader()
-            out.writerows(flat)
     return report

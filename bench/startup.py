@@ -11,7 +11,7 @@ import time
 import peers
 
 KNOWN = 4711  # a key that every data set has
-RECOVERED = re.compile(r"Recovered .* \(([0-9]+) operations\) from log positions ([0-9]+) to ([0-9]+)")
+RECOVERED = re.compile(r"\(([0-9]+) operations\) from log positions? ([0-9]+) to ([0-9]+)")
 
 
 def start(peer, level, directory, arguments=()):
@@ -24,8 +24,10 @@ def start(peer, level, directory, arguments=()):
     if not value.startswith(name):
         raise SystemExit(f"{peer.name}: key:{name} is {value!r} after the start")
     row = {"ping_s": ready, "get_s": got, "cpu_s": server.cpu()}
-    recovered = RECOVERED.findall(server.messages())
-    if recovered:
+    if peer.name == "pando":
+        recovered = RECOVERED.findall(server.messages())
+        if not recovered:
+            raise SystemExit(f"the start-up line is missing in {server.log.name}")
         operations, begin, end = (int(n) for n in recovered[-1])
         row.update(replayed=operations, log_bytes=end - begin)
     return server, row
