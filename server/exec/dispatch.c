@@ -231,7 +231,7 @@ static void answer_rc(struct executor *x, int rc)
 static int make_room(struct executor *x, struct command_need need, bool *uncertain)
 {
     int rc = ps_reserve(x->ctx.txn, need.ops, need.bytes);
-    while (rc == PS_TXNFULL && need.ops > 1) {
+    while (rc == PS_TXNFULL && x->held == 0 && need.ops > 1) {
         *uncertain = true;
         need.ops /= 2;
         need.bytes /= 2;
@@ -252,10 +252,11 @@ static int reserve(struct executor *x, const struct command *row, size_t argc,
     return make_room(x, need, uncertain);
 }
 
-/* PS_BUSY in a transaction that holds nothing yet cannot be helped by committing. */
+/* What does not fit beside the group's changes so far fits, or does not, in a transaction of its own:
+ * PS_BUSY, as long as there is something to commit first. */
 static int settle_busy(const struct executor *x, int rc)
 {
-    return rc == PS_BUSY && !ps_txn_changed(x->ctx.txn) && !x->ctx.changed ? PS_TXNFULL : rc;
+    return rc == PS_BUSY || rc == PS_TXNFULL ? (x->held > 0 ? PS_BUSY : PS_TXNFULL) : rc;
 }
 
 /* A command that writes, in the writer. 0 or as dispatch_run. */
@@ -284,6 +285,7 @@ static int run_write(struct executor *x, const struct command *row)
         return DISPATCH_RETRY;
     }
     if (rc == 0) {
+        x->held += ctx->changed;
         return 0;
     }
     ctx->changed = false;
@@ -360,6 +362,7 @@ static int run_exec_write(struct executor *x, struct session *session)
 {
     struct session_state before;
     size_t mark = x->ctx.out->len;
+    uint64_t held = x->held;
     bool writes, guarded = false;
     int rc = reserve_queue(x, &session->queue, &writes, &guarded);
     if (rc == PS_BUSY) {
@@ -383,11 +386,13 @@ static int run_exec_write(struct executor *x, struct session *session)
         if (guarded) {
             ps_savepoint_release(x->ctx.txn);
         }
+        x->held += writes;
         end_multi(session);
         return 0;
     }
     session_restore(session, &before);
     resp_out_truncate(x->ctx.out, mark);
+    x->held = held;
     if (!guarded) {
         return DISPATCH_RETRY;
     }

@@ -20,6 +20,7 @@ struct executor {
     struct command_ctx ctx; /* view, txn, out, now_ms and hints are set by the thread */
     uint64_t commands;      /* executed since the thread last counted them */
     uint64_t errors;        /* of these, answered with a storage error */
+    uint64_t held;          /* writer: commands in this transaction that changed something */
     bool careful;           /* writer: a savepoint around every command that writes */
 };
 

@@ -210,6 +210,7 @@ static void queue_shrinks(struct writer *w, size_t bytes)
 
 static void group_begin(struct writer *w)
 {
+    w->x.held = 0;
     w->begin_rc = ps_begin(w->env->store, &w->txn);
     if (atomic_exchange(&w->dropped, false)) {
         w->executed_seq = ps_published(w->env->store);
