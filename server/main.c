@@ -84,9 +84,9 @@ static struct logger *open_log(const struct config *config)
 {
     struct logger *log = NULL;
     char *path = config_text(config, CONFIG_LOGFILE);
-    int rc = path == NULL ? -1
-                          : logger_open(path, (enum log_level)config_number(config, CONFIG_LOGLEVEL),
-                                        &log);
+    int rc = path == NULL
+                 ? -1
+                 : logger_open(path, (enum log_level)config_number(config, CONFIG_LOGLEVEL), &log);
     if (rc != 0) {
         fprintf(stderr, "pandod: logfile '%s': %s\n", path != NULL ? path : "", strerror(-rc));
     }

@@ -1,8 +1,8 @@
 /*
  * server.c - see server.h; and the services that handlers ask for (commands/services.h).
  *
- * Order of starting: store, keyspace, writer, pool, loops, listener; stopping is the reverse, so that
- * nothing is asked of a part that has ended.
+ * Order of starting: store, keyspace, writer, pool, loops, listener; stopping is the reverse, so
+ * that nothing is asked of a part that has ended.
  *
  * Crash: nothing here is on disk; see storage for what is.
  */
@@ -47,7 +47,7 @@ struct server {
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t changed;
     bool save_wanted, saver_stops, last_save_ok;
-    int64_t last_save;        /* Unix seconds */
+    int64_t last_save;         /* Unix seconds */
     uint64_t checkpoints_seen; /* of ps_stat, when last_save was noted */
     uint64_t ops_seen;
 };
@@ -171,9 +171,9 @@ static void collect_execution(struct server *server, struct info_input *in)
         c.max_output, c.buffered};
     writer_statistics(server->env.writer, &w);
     pool_statistics(server->env.pool, &p);
-    in->writer = (struct info_writer){w.units, w.commands, w.groups, w.splits, w.retries,
-                                      w.failures, w.hints, w.queued_bytes, w.unpublished_units,
-                                      p.jobs, p.threads, p.running, p.waiting};
+    in->writer = (struct info_writer){
+        w.units,        w.commands,          w.groups, w.splits,  w.retries, w.failures, w.hints,
+        w.queued_bytes, w.unpublished_units, p.jobs,   p.threads, p.running, p.waiting};
     metrics_sum(server->env.metrics, &in->metrics);
     metrics_rates(server->env.metrics, &in->rates);
 }
@@ -248,8 +248,8 @@ static int on_setting(void *arg, enum config_id id, const char **reason)
         rc = ps_set_durability(server->env.store, (enum ps_durability)config_number(
                                                       server->env.config, CONFIG_DURABILITY));
     } else if (id == CONFIG_MAX_RECOVERY_TIME) {
-        ps_set_max_recovery(server->env.store, (uint32_t)config_number(server->env.config,
-                                                                       CONFIG_MAX_RECOVERY_TIME));
+        ps_set_max_recovery(server->env.store,
+                            (uint32_t)config_number(server->env.config, CONFIG_MAX_RECOVERY_TIME));
     }
     if (rc != 0) {
         *reason = ps_strerror(rc);
@@ -273,7 +273,8 @@ static void make_run_id(char id[41])
     }
 }
 
-/* Raises the limit of descriptors to what maxclients needs, or lowers maxclients to what there is. */
+/* Raises the limit of descriptors to what maxclients needs, or lowers maxclients to what there is.
+ */
 static void settle_descriptors(struct server *server)
 {
     const rlim_t own = 64 + (rlim_t)server->loop_n * 4;
@@ -324,14 +325,14 @@ static void report_recovery(struct server *server, const char *dir)
         logger_write(server->env.log, LOG_NOTICE, "Made a new store in '%s'", dir);
         return;
     }
-    logger_write(server->env.log, LOG_NOTICE,
-                 "Recovered the store in '%s' in %llu.%03llu ms: from checkpoint %llu, %llu commits "
-                 "(%llu operations) from log position %llu to %llu, %llu bytes of torn tail cut",
-                 dir, (unsigned long long)r->microseconds / 1000,
-                 (unsigned long long)r->microseconds % 1000, (unsigned long long)r->checkpoint_seq,
-                 (unsigned long long)r->replayed_commits, (unsigned long long)r->replayed_ops,
-                 (unsigned long long)r->log_from, (unsigned long long)r->log_to,
-                 (unsigned long long)r->torn_bytes);
+    logger_write(
+        server->env.log, LOG_NOTICE,
+        "Recovered the store in '%s' in %llu.%03llu ms: from checkpoint %llu, %llu commits "
+        "(%llu operations) from log position %llu to %llu, %llu bytes of torn tail cut",
+        dir, (unsigned long long)r->microseconds / 1000, (unsigned long long)r->microseconds % 1000,
+        (unsigned long long)r->checkpoint_seq, (unsigned long long)r->replayed_commits,
+        (unsigned long long)r->replayed_ops, (unsigned long long)r->log_from,
+        (unsigned long long)r->log_to, (unsigned long long)r->torn_bytes);
 }
 
 static int open_store(struct server *server)
@@ -365,8 +366,7 @@ static int start_execution(struct server *server)
 {
     struct config *config = server->env.config;
     char *hooks = config_text(config, CONFIG_TEST_HOOK_DIR);
-    int rc = keyspace_open(server->env.store,
-                           (unsigned)config_number(config, CONFIG_DATABASES),
+    int rc = keyspace_open(server->env.store, (unsigned)config_number(config, CONFIG_DATABASES),
                            &server->env.keyspace);
     if (rc != 0) {
         logger_write(server->env.log, LOG_WARNING, "Opening the databases failed: %s",
@@ -401,10 +401,9 @@ static int start_loops(struct server *server)
     }
     settle_descriptors(server);
     server->loops[0].sampler = true;
-    rc = listener_open(server->loops, server->loop_n, addresses,
-                       (int)config_number(config, CONFIG_PORT),
-                       (int)config_number(config, CONFIG_TCP_BACKLOG), &server->listener, reason,
-                       sizeof(reason));
+    rc = listener_open(
+        server->loops, server->loop_n, addresses, (int)config_number(config, CONFIG_PORT),
+        (int)config_number(config, CONFIG_TCP_BACKLOG), &server->listener, reason, sizeof(reason));
     free(addresses);
     if (rc != 0) {
         logger_write(server->env.log, LOG_WARNING, "Listening failed: %s", reason);
@@ -554,8 +553,9 @@ int server_stop(struct server *server)
         logger_write(log, LOG_NOTICE, "Making the last checkpoint before exiting.");
     }
     rc = ps_close(server->env.store, save);
-    logger_write(log, LOG_WARNING, rc == 0 ? "Pando is now ready to exit, bye bye..."
-                                           : "Closing the store failed: %s",
+    logger_write(log, LOG_WARNING,
+                 rc == 0 ? "Pando is now ready to exit, bye bye..."
+                         : "Closing the store failed: %s",
                  ps_strerror(rc));
     free_server(server);
     return rc == 0 ? 0 : -1;

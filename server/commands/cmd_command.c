@@ -7,9 +7,11 @@
 #include "server/keyspace/glob.h"
 
 static const char *const flag_names[] = {
-    "write", "readonly", "denyoom", "module", "admin", "pubsub", "noscript", "blocking", "loading",
-    "stale", "skip_monitor", "skip_slowlog", "asking", "fast", "no_auth", "may_replicate",
-    "no_mandatory_keys", "no_async_loading", "no_multi", "allow_busy", "movablekeys",
+    "write",         "readonly",          "denyoom",          "module",   "admin",
+    "pubsub",        "noscript",          "blocking",         "loading",  "stale",
+    "skip_monitor",  "skip_slowlog",      "asking",           "fast",     "no_auth",
+    "may_replicate", "no_mandatory_keys", "no_async_loading", "no_multi", "allow_busy",
+    "movablekeys",
 };
 
 static const char *full_name(const struct command *row)

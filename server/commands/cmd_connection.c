@@ -265,8 +265,7 @@ static int read_type(struct command_ctx *ctx, struct ps_slice arg)
             return 0;
         }
     }
-    resp_write_errorf(ctx->out, "Unknown client type '%.*s'", (int)arg.len,
-                      (const char *)arg.data);
+    resp_write_errorf(ctx->out, "Unknown client type '%.*s'", (int)arg.len, (const char *)arg.data);
     return -1;
 }
 
@@ -365,8 +364,7 @@ void cmd_client_kill(struct command_ctx *ctx)
         }
     }
     filter.except = skip_me ? ctx->session->id : 0;
-    resp_write_int(ctx->out,
-                   (int64_t)server_client_kill(ctx->server, ctx->session, &filter));
+    resp_write_int(ctx->out, (int64_t)server_client_kill(ctx->server, ctx->session, &filter));
 }
 
 void cmd_client_help(struct command_ctx *ctx)

@@ -85,8 +85,7 @@ static void apply_changes(struct command_ctx *ctx, const struct config_change *c
     } else if (config_set(server_config(ctx->server), changes, n, &bad, reason) == 0) {
         resp_write_ok(ctx->out);
     } else {
-        resp_write_errorf(ctx->out,
-                          "CONFIG SET failed (possibly related to argument '%s') - %s",
+        resp_write_errorf(ctx->out, "CONFIG SET failed (possibly related to argument '%s') - %s",
                           config_row(changes[bad].id)->name, reason);
     }
 }

@@ -1,7 +1,8 @@
 /*
  * cmd_server.h - handlers of the connection, server and transaction groups, for the table.
  *
- * A handler of a subcommand is called with the whole command line (argv[0] is "client", argv[1] "id").
+ * A handler of a subcommand is called with the whole command line (argv[0] is "client", argv[1]
+ * "id").
  */
 #ifndef PANDO_SERVER_COMMANDS_CMD_SERVER_H
 #define PANDO_SERVER_COMMANDS_CMD_SERVER_H

@@ -3,9 +3,9 @@
  *
  * One table (table.c) describes every command: how it is called, what it costs, what COMMAND says
  * about it, and the handler. Dispatch (server/exec), COMMAND, access control and documentation read
- * nothing else. A handler gets a context: arguments, a view to read, perhaps a transaction to write,
- * and a reply writer. It never touches a socket, a thread or a queue, so the same handlers serve
- * the loops, the writer, EXEC and the reader pool.
+ * nothing else. A handler gets a context: arguments, a view to read, perhaps a transaction to
+ * write, and a reply writer. It never touches a socket, a thread or a queue, so the same handlers
+ * serve the loops, the writer, EXEC and the reader pool.
  *
  * Invariants
  *  1. A handler runs on one view from its beginning to its end. A row of COST_WRITE gets a
@@ -15,15 +15,15 @@
  *  3. A writing handler validates first, and is repeatable until its first change: PS_BUSY from
  *     command_reserve() makes the runner commit the group and call the handler again from the
  *     start, in a new transaction.
- *  4. After its first change a handler does not fail, unless its row says COMMAND_FAILS_MIDWAY; then
- *     it runs under a savepoint, which is rolled back when ctx->rc is negative.
+ *  4. After its first change a handler does not fail, unless its row says COMMAND_FAILS_MIDWAY;
+ * then it runs under a savepoint, which is rolled back when ctx->rc is negative.
  *  5. Arguments, and slices read from the view, are valid until the handler returns (those from a
  *     transaction's view only until its next change). Nothing may keep them.
  *
- * Threads: the table is constant. A context belongs to the thread that runs it; handlers of COST_READ
- * and COST_STATE run on I/O threads and in the writer, COST_POOL in the reader pool (and in the
- * writer when it stands in an EXEC that writes), COST_WRITE only in the writer.
- * Crash: a handler's changes are part of its group's transaction: all there or none.
+ * Threads: the table is constant. A context belongs to the thread that runs it; handlers of
+ * COST_READ and COST_STATE run on I/O threads and in the writer, COST_POOL in the reader pool (and
+ * in the writer when it stands in an EXEC that writes), COST_WRITE only in the writer. Crash: a
+ * handler's changes are part of its group's transaction: all there or none.
  */
 #ifndef PANDO_SERVER_COMMANDS_COMMAND_H
 #define PANDO_SERVER_COMMANDS_COMMAND_H
@@ -78,11 +78,11 @@ enum command_flag {
 
 /* What only Pando's own runner reads. */
 enum command_trait {
-    COMMAND_PREFETCH = 1 << 0,      /* reads one object, argv[first_key]: ctx->found may be set */
-    COMMAND_FAILS_MIDWAY = 1 << 1,  /* can fail after its first change: run under a savepoint */
-    COMMAND_RESERVES = 1 << 2,      /* calls command_reserve() itself; `reserve` is an upper bound
-                                     * that is used only where the whole of EXEC is reserved */
-    COMMAND_EXEC_CONTROL = 1 << 3,  /* MULTI, EXEC, DISCARD, QUIT, RESET...: not queued by MULTI */
+    COMMAND_PREFETCH = 1 << 0,     /* reads one object, argv[first_key]: ctx->found may be set */
+    COMMAND_FAILS_MIDWAY = 1 << 1, /* can fail after its first change: run under a savepoint */
+    COMMAND_RESERVES = 1 << 2,     /* calls command_reserve() itself; `reserve` is an upper bound
+                                    * that is used only where the whole of EXEC is reserved */
+    COMMAND_EXEC_CONTROL = 1 << 3, /* MULTI, EXEC, DISCARD, QUIT, RESET...: not queued by MULTI */
 };
 
 /* One key specification as COMMAND shows it. */
@@ -104,18 +104,18 @@ typedef void (*command_handler)(struct command_ctx *ctx);
 
 struct command {
     const char *name; /* lower case; of a subcommand only its own part ("id") */
-    int arity;        /* as Redis: negative means at least; includes the command (and "client id") */
-    uint32_t flags;   /* enum command_flag */
-    uint32_t traits;  /* enum command_trait */
+    int arity;       /* as Redis: negative means at least; includes the command (and "client id") */
+    uint32_t flags;  /* enum command_flag */
+    uint32_t traits; /* enum command_trait */
     int first_key, last_key, key_step;
     enum command_cost cost;
     /* Chooses the cost by the arguments, e.g. MGET of a thousand keys; NULL: always `cost`. */
     enum command_cost (*cost_of)(size_t argc, const struct ps_slice *argv);
     /* NULL: 2 operations a key and 1, with all arguments' bytes, the keys' three times. */
     void (*reserve)(size_t argc, const struct ps_slice *argv, struct command_need *need);
-    command_handler handler; /* NULL: only its subcommands can be called */
-    const char *acl;         /* categories as COMMAND shows them, "@read @string @fast" */
-    const char *tips;        /* words, as COMMAND shows them; NULL: none */
+    command_handler handler;         /* NULL: only its subcommands can be called */
+    const char *acl;                 /* categories as COMMAND shows them, "@read @string @fast" */
+    const char *tips;                /* words, as COMMAND shows them; NULL: none */
     const struct command_keys *keys; /* ends with flags == NULL; NULL: none */
     const char *since, *group, *complexity, *summary;
     const struct command *subcommands; /* ends with name == NULL; NULL: none */
@@ -148,8 +148,8 @@ struct command_ctx {
     struct ps_view *view; /* what reads see; NULL only for COST_STATE */
     struct ps_txn *txn;   /* COST_WRITE only */
     struct resp_out *out;
-    int64_t now_ms; /* Unix time, frozen for the call (in a unit and in EXEC for all of it) and never
-                     * earlier than that of any unit that was published */
+    int64_t now_ms; /* Unix time, frozen for the call (in a unit and in EXEC for all of it) and
+                     * never earlier than that of any unit that was published */
     unsigned db;    /* the session's database when the call began */
     int rc;         /* out: 0, or a negative ps_error (see invariant 2) */
     bool in_exec;   /* runs inside EXEC */

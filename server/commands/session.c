@@ -94,9 +94,10 @@ void session_queue_free(struct session_queued *head)
 
 void session_save(const struct session *session, struct session_state *state)
 {
-    *state = (struct session_state){session_db(session), session_resp(session),
+    *state = (struct session_state){session_db(session),    session_resp(session),
                                     session->authenticated, session_in_multi(session),
-                                    session->multi_dirty, session->closing, session->queue};
+                                    session->multi_dirty,   session->closing,
+                                    session->queue};
 }
 
 void session_restore(struct session *session, const struct session_state *state)

@@ -2,10 +2,10 @@
  * session.h - what the server remembers about a connection between its commands.
  *
  * Invariants
- *  1. A session has one owner at a time (the I/O thread, the writer while a unit of the connection is
- *     queued or runs, or a pool thread); only the owner changes it.
- *  2. The atomic fields, and the name under the server's lock of clients, may be read by anybody (for
- *     CLIENT LIST); `killed` may be set by anybody and is never cleared.
+ *  1. A session has one owner at a time (the I/O thread, the writer while a unit of the connection
+ * is queued or runs, or a pool thread); only the owner changes it.
+ *  2. The atomic fields, and the name under the server's lock of clients, may be read by anybody
+ * (for CLIENT LIST); `killed` may be set by anybody and is never cleared.
  *  3. The queue is not empty only between MULTI and EXEC or DISCARD.
  */
 #ifndef PANDO_SERVER_COMMANDS_SESSION_H
@@ -55,11 +55,11 @@ struct session {
     bool multi_dirty;
     bool closing;
     struct session_queue queue;
-    _Atomic size_t queued;                    /* queue.count, for CLIENT LIST */
-    _Atomic(const struct command *) last;     /* last command, for CLIENT LIST */
-    char *name;                               /* NULL: none; under the lock of clients */
-    struct session_queued **keep;             /* where ended queues go; NULL: they are freed */
-    _Atomic bool killed;                      /* no further command may begin */
+    _Atomic size_t queued;                /* queue.count, for CLIENT LIST */
+    _Atomic(const struct command *) last; /* last command, for CLIENT LIST */
+    char *name;                           /* NULL: none; under the lock of clients */
+    struct session_queued **keep;         /* where ended queues go; NULL: they are freed */
+    _Atomic bool killed;                  /* no further command may begin */
 };
 
 void session_init(struct session *session, uint64_t id, bool authenticated);
@@ -96,8 +96,8 @@ int session_enqueue(struct session *session, const struct command *command, size
                     const struct ps_slice *argv);
 /* Leaves the MULTI state; the queue is returned, for session_drop_queue. */
 struct session_queue session_end_multi(struct session *session);
-/* Gets rid of what session_end_multi returned: frees it, or, while a unit that may run again executes,
- * keeps it there. */
+/* Gets rid of what session_end_multi returned: frees it, or, while a unit that may run again
+ * executes, keeps it there. */
 void session_drop_queue(struct session *session, struct session_queue *queue);
 /* Frees a list of queued commands. */
 void session_queue_free(struct session_queued *head);

@@ -4,8 +4,8 @@
  * Invariants: as in config.h. `appendfsync` has no value of its own: it is another name for
  * `durability` (config_assign and config_show translate).
  *
- * Threads: numbers are atomics; texts are guarded by config->lock, changes by config->setting, which
- * is held while the listener works: it must not call config_set.
+ * Threads: numbers are atomics; texts are guarded by config->lock, changes by config->setting,
+ * which is held while the listener works: it must not call config_set.
  */
 #include "server/config/config_private.h"
 
@@ -35,8 +35,8 @@ int config_parse_memory(const char *text, int64_t *value)
     static const struct {
         const char *unit;
         int64_t factor;
-    } units[] = {{"", 1}, {"b", 1}, {"k", 1000}, {"kb", 1024}, {"m", 1000000}, {"mb", 1048576},
-                 {"g", 1000000000}, {"gb", 1073741824}};
+    } units[] = {{"", 1},        {"b", 1},        {"k", 1000},       {"kb", 1024},
+                 {"m", 1000000}, {"mb", 1048576}, {"g", 1000000000}, {"gb", 1073741824}};
     size_t digits = strspn(text, "0123456789");
     int64_t number;
     if (digits == 0 || digits > 18) {
@@ -87,7 +87,8 @@ int config_parse_output_limits(const char *text, uint64_t values[3], const char 
         *reason = "out of memory";
         return -1;
     }
-    for (char *w = strtok_r(copy, " ", &save); w != NULL && rc == 0; w = strtok_r(NULL, " ", &save)) {
+    for (char *w = strtok_r(copy, " ", &save); w != NULL && rc == 0;
+         w = strtok_r(NULL, " ", &save)) {
         words[n++] = w;
         if (n == 4) {
             rc = parse_one_limit(words, values, reason);
@@ -123,8 +124,8 @@ static int parse_enum(const struct config_row *row, const char *word, int64_t *n
     refuse(reason, "argument(s) must be one of the following: ");
     used = strlen(reason);
     for (int i = 0; row->names[i] != NULL; i++) {
-        used += (size_t)snprintf(reason + used, 160 - used, "%s%s", i > 0 ? ", " : "",
-                                 row->names[i]);
+        used +=
+            (size_t)snprintf(reason + used, 160 - used, "%s%s", i > 0 ? ", " : "", row->names[i]);
     }
     return -1;
 }

@@ -5,8 +5,9 @@
  *  1. A value that stands in a struct config has passed its row's check.
  *  2. CONFIG_IMMUTABLE values do not change after config_freeze().
  *
- * Threads: numbers may be read at any time by any thread. Texts are copied out under a lock. Setting
- * is serialised by the lock; whoever must act on a change registers with config_on_change().
+ * Threads: numbers may be read at any time by any thread. Texts are copied out under a lock.
+ * Setting is serialised by the lock; whoever must act on a change registers with
+ * config_on_change().
  */
 #ifndef PANDO_SERVER_CONFIG_CONFIG_H
 #define PANDO_SERVER_CONFIG_CONFIG_H
@@ -84,7 +85,8 @@ struct config_row {
     const char *value;        /* default, as it would be written in a file */
     int64_t min, max;         /* numbers */
     const char *const *names; /* CONFIG_ENUM: ends with NULL; the number is the index */
-    int (*check)(const char *text, const char **reason); /* CONFIG_WORDS and CONFIG_STRING, or NULL */
+    int (*check)(const char *text,
+                 const char **reason); /* CONFIG_WORDS and CONFIG_STRING, or NULL */
     const char *doc;
 };
 
@@ -110,14 +112,16 @@ int config_load_args(struct config *config, int argc, char **argv, struct config
 void config_settle(struct config *config);
 
 /* From here on CONFIG_IMMUTABLE values stay, and changes are reported to the listener. The listener
- * may refuse (negative, *reason set): the value then stays as it was. Called on the setting thread. */
+ * may refuse (negative, *reason set): the value then stays as it was. Called on the setting thread.
+ */
 typedef int (*config_listener)(void *arg, enum config_id id, const char **reason);
 void config_freeze(struct config *config, config_listener listener, void *arg);
 
 int64_t config_number(const struct config *config, enum config_id id);
 /* A copy (free it); never NULL but for lack of memory. */
 char *config_text(const struct config *config, enum config_id id);
-/* client-output-buffer-limit normal: hard and soft limit in bytes and the soft one's seconds; 0: none */
+/* client-output-buffer-limit normal: hard and soft limit in bytes and the soft one's seconds; 0:
+ * none */
 void config_output_limits(const struct config *config, uint64_t *hard, uint64_t *soft,
                           uint64_t *seconds);
 

@@ -20,7 +20,7 @@
 
 #define MAX_DEPTH 16
 #define MAX_WORDS 64
-#define MAX_LINE (1024 * 1024)
+#define MAX_LINE  (1024 * 1024)
 
 struct source {
     struct config *config;

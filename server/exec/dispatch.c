@@ -3,8 +3,8 @@
  *
  * Invariants
  *  1. A command that is refused before it runs makes the MULTI it stands in fail at EXEC.
- *  2. A writing command runs only when its worst case fits (ps_reserve), so that it does not fail in
- *     its middle; EXEC reserves for all of its commands before the first, so it is never split.
+ *  2. A writing command runs only when its worst case fits (ps_reserve), so that it does not fail
+ * in its middle; EXEC reserves for all of its commands before the first, so it is never split.
  *  3. Without a savepoint a failure after the first change undoes the whole group (DISPATCH_RETRY).
  */
 #include "server/exec/dispatch.h"
@@ -77,8 +77,9 @@ static void refuse_unknown(struct executor *x, struct session *session, size_t a
 {
     char text[512];
     size_t used, args = 0;
-    used = (size_t)snprintf(text, sizeof(text), "unknown command '%.*s', with args beginning with: ",
-                            argv[0].len < 128 ? (int)argv[0].len : 128, (const char *)argv[0].data);
+    used =
+        (size_t)snprintf(text, sizeof(text), "unknown command '%.*s', with args beginning with: ",
+                         argv[0].len < 128 ? (int)argv[0].len : 128, (const char *)argv[0].data);
     for (size_t i = 1; i < argc && args < 128; i++) {
         size_t room = 128 - args, len = argv[i].len < room ? argv[i].len : room;
         size_t n = (size_t)snprintf(text + used, sizeof(text) - used, "'%.*s' ", (int)len,
@@ -225,8 +226,8 @@ static void answer_rc(struct executor *x, int rc)
     resp_write_errorf(x->ctx.out, "-%s", command_rc_text(rc));
 }
 
-/* Room for the worst case. Where that is more than dirty memory can ever hold, room for as much of it
- * as can be had: what happens is mostly a fraction of it. *uncertain says that it may still fail
+/* Room for the worst case. Where that is more than dirty memory can ever hold, room for as much of
+ * it as can be had: what happens is mostly a fraction of it. *uncertain says that it may still fail
  * midway, so that there must be a savepoint to go back to. */
 static int make_room(struct executor *x, struct command_need need, bool *uncertain)
 {
@@ -252,8 +253,8 @@ static int reserve(struct executor *x, const struct command *row, size_t argc,
     return make_room(x, need, uncertain);
 }
 
-/* What does not fit beside the group's changes so far fits, or does not, in a transaction of its own:
- * PS_BUSY, as long as there is something to commit first. */
+/* What does not fit beside the group's changes so far fits, or does not, in a transaction of its
+ * own: PS_BUSY, as long as there is something to commit first. */
 static int settle_busy(const struct executor *x, int rc)
 {
     return rc == PS_BUSY || rc == PS_TXNFULL ? (x->held > 0 ? PS_BUSY : PS_TXNFULL) : rc;

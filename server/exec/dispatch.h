@@ -1,9 +1,9 @@
 /*
  * dispatch.h - one command, from its words to its reply: the checks, the MULTI state, the call.
  *
- * The same code runs on I/O threads (inline reads), in the writer and in the reader pool; they differ
- * in what their executor offers (view, transaction) and in what they do with commands that belong
- * elsewhere, which dispatch_place() tells them beforehand.
+ * The same code runs on I/O threads (inline reads), in the writer and in the reader pool; they
+ * differ in what their executor offers (view, transaction) and in what they do with commands that
+ * belong elsewhere, which dispatch_place() tells them beforehand.
  *
  * Threads: an executor belongs to one thread; a session to its owner (session.h).
  */

@@ -3,8 +3,8 @@
  *
  * Invariants
  *  1. What one sender posts is received in the order in which it was posted.
- *  2. The receiver is woken (eventfd) only if it declared that it sleeps, and once per sleep: wake-ups
- *     are per batch, not per message.
+ *  2. The receiver is woken (eventfd) only if it declared that it sleeps, and once per sleep:
+ * wake-ups are per batch, not per message.
  *
  * Threads: mailbox_push, _wake and _post by any; the rest by the receiver.
  */

@@ -2,8 +2,8 @@
  * pool.c - see pool.h.
  *
  * Invariants
- *  1. A job's snapshot is at least as new as anything its connection has seen: it is taken after the
- *     job arrived, and published states only move forward.
+ *  1. A job's snapshot is at least as new as anything its connection has seen: it is taken after
+ * the job arrived, and published states only move forward.
  *  2. A thread without a job holds no state.
  *
  * Threads: a queue under one mutex; jobs are long, so the lock is never the cost.

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int open_pipe(const char *dir, const char *kind, const char *name, const char *end, int flags)
+static int open_pipe(const char *dir, const char *kind, const char *name, const char *end,
+                     int flags)
 {
     char path[PATH_MAX];
     struct stat st;

@@ -1,9 +1,10 @@
 /*
- * test_hook.h - holds a step of the server until a test lets it go (hidden directive test-hook-dir).
+ * test_hook.h - holds a step of the server until a test lets it go (hidden directive
+ * test-hook-dir).
  *
  * When the directory has named pipes NAME.arrived and NAME.go, reaching the hook NAME writes a byte
- * to NAME.arrived (waiting for the test to read it) and then reads NAME.go until the test has closed
- * it. No clock is involved. Without the pipes, or without a directory, nothing happens.
+ * to NAME.arrived (waiting for the test to read it) and then reads NAME.go until the test has
+ * closed it. No clock is involved. Without the pipes, or without a directory, nothing happens.
  *
  * Hooks: "pool-COMMAND" before a command runs in the reader pool, e.g. pool-keys.
  */

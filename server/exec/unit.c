@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL_UNIT 1024u        /* the least that is allocated */
-#define LARGE_UNIT (16u * 1024) /* more is not kept for use again */
+#define SMALL_UNIT  1024u        /* the least that is allocated */
+#define LARGE_UNIT  (16u * 1024) /* more is not kept for use again */
 #define STOCK_UNITS 256u
 
 static size_t text_bytes(const struct unit_source *commands, size_t n, const struct ps_slice *argv,

@@ -19,7 +19,7 @@
 #include "server/exec/mailbox.h"
 
 #define UNIT_MAX_COMMANDS 1000u
-#define UNIT_MAX_BYTES (1024u * 1024u)
+#define UNIT_MAX_BYTES    (1024u * 1024u)
 
 struct unit_command {
     const struct command *row; /* as dispatch_resolve said; may be NULL */

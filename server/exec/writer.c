@@ -2,12 +2,13 @@
  * writer.c - see writer.h: groups of units, one transaction each.
  *
  * Invariants
- *  1. Units execute in the order in which they arrived; a group is what had arrived when it began, up
- *     to GROUP_COMMANDS and GROUP_BYTES: groups grow while the device is busy and shrink when it is idle.
+ *  1. Units execute in the order in which they arrived; a group is what had arrived when it began,
+ * up to GROUP_COMMANDS and GROUP_BYTES: groups grow while the device is busy and shrink when it is
+ * idle.
  *  2. A unit is released (posted home) only when the newest state that it could have seen is
  *     published: its own group's, or, if that changed nothing, the group's before it.
- *  3. A group that fails leaves nothing of itself: its units answer errors (rc of the commit), or run
- *     again under savepoints when a command failed after its first change.
+ *  3. A group that fails leaves nothing of itself: its units answer errors (rc of the commit), or
+ * run again under savepoints when a command failed after its first change.
  *  4. `waiting` is ordered by seq. It is taken off under its lock; posting happens outside.
  *
  * Threads: the writer; writer_published on whatever thread publishes.
@@ -29,11 +30,11 @@
 #include <string.h>
 
 #define GROUP_COMMANDS 4096u
-#define GROUP_BYTES (4u * 1024 * 1024)
-#define QUEUE_BYTES (64u * 1024 * 1024)
+#define GROUP_BYTES    (4u * 1024 * 1024)
+#define QUEUE_BYTES    (64u * 1024 * 1024)
 #define MAINTAIN_STEPS 128u
-#define MAX_HINTS 1024u
-#define MAX_HOMES 16u /* loops that are woken in one go */
+#define MAX_HINTS      1024u
+#define MAX_HOMES      16u /* loops that are woken in one go */
 
 struct unit_list {
     struct unit *head, **tail;
@@ -62,7 +63,7 @@ struct writer {
     uint64_t executed_seq;    /* of the newest group that changed something */
     int64_t next_round;       /* background work is due, monotonic ms */
     bool more;                /* the last round left due work */
-    int begin_rc;                 /* why there is no transaction */
+    int begin_rc;             /* why there is no transaction */
     bool stopping;
     _Atomic bool stop;
     _Atomic bool dropped; /* states were dropped: executed_seq may never be published */
@@ -229,7 +230,7 @@ static void group_begin(struct writer *w)
 static void group_fail(struct writer *w, struct unit_list *units, int rc)
 {
     logger_write(w->env->log, LOG_WARNING, "A group of %zu units was not written: %s", units->count,
-              ps_strerror(rc));
+                 ps_strerror(rc));
     count(&w->failures, 1);
     for (struct unit *u = units->head; u != NULL; u = u->next) {
         unit_fail(u, rc);
@@ -388,8 +389,8 @@ static void run_group(struct writer *w)
         group_fail(w, &w->group, w->begin_rc);
         list_init(&w->group);
     } else {
-        group_commit(w, w->group.count == 1 && w->pending.head == NULL &&
-                            nobody_waits(w) && mailbox_empty(&w->box));
+        group_commit(w, w->group.count == 1 && w->pending.head == NULL && nobody_waits(w) &&
+                            mailbox_empty(&w->box));
     }
     queue_shrinks(w, w->settled);
     w->settled = 0;
@@ -427,8 +428,8 @@ static void run_hints(struct writer *w)
     for (struct hint *h = w->hints, *next; h != NULL; h = next) {
         next = (struct hint *)h->mail.next;
         if (w->txn != NULL &&
-            keyspace_expire_key(w->env->keyspace, w->txn, h->db,
-                                (struct ps_slice){h->key, h->len}, w->x.ctx.now_ms) == PS_BUSY) {
+            keyspace_expire_key(w->env->keyspace, w->txn, h->db, (struct ps_slice){h->key, h->len},
+                                w->x.ctx.now_ms) == PS_BUSY) {
             group_commit(w, false); /* the index finds it later */
             group_begin(w);
         }
@@ -595,9 +596,9 @@ void writer_want_room(struct writer *w, struct writer_room *room)
 
 void writer_statistics(struct writer *w, struct writer_statistics *s)
 {
-    *s = (struct writer_statistics){w->units, w->commands, w->groups, w->splits,
-                                    w->retries, w->failures, w->hints_done,
-                                    w->queued_bytes, 0};
+    *s = (struct writer_statistics){w->units,      w->commands,     w->groups,
+                                    w->splits,     w->retries,      w->failures,
+                                    w->hints_done, w->queued_bytes, 0};
     pthread_mutex_lock(&w->lock);
     s->unpublished_units = w->waiting.count;
     pthread_mutex_unlock(&w->lock);

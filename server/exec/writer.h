@@ -1,12 +1,12 @@
 /*
  * writer.h - the thread that executes everything that writes.
  *
- * Loops submit units; they come back to unit->home when their group is published, in order. The queue
- * is bounded in bytes: writer_full() says that it is time to stop reading from clients, and
+ * Loops submit units; they come back to unit->home when their group is published, in order. The
+ * queue is bounded in bytes: writer_full() says that it is time to stop reading from clients, and
  * writer_want_room() has the caller told when that is over.
  *
- * Threads: writer_submit, writer_wake, writer_full, writer_want_room, writer_hint: any. writer_published is for the
- * store's on_publish. The rest: the thread that started it.
+ * Threads: writer_submit, writer_wake, writer_full, writer_want_room, writer_hint: any.
+ * writer_published is for the store's on_publish. The rest: the thread that started it.
  */
 #ifndef PANDO_SERVER_EXEC_WRITER_H
 #define PANDO_SERVER_EXEC_WRITER_H

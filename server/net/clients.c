@@ -148,9 +148,12 @@ static void describe(FILE *to, const struct conn *conn)
             s->multi ? "x" : "N", session_db(s));
     fprintf(to, "psub=0 ssub=0 multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 ",
             s->multi ? (int)s->queued : -1, (size_t)conn->input_bytes);
-    fprintf(to, "obl=%zu oll=0 omem=%zu tot-mem=%zu events=%s cmd=%s user=default redir=-1 resp=%d\n",
+    fprintf(to,
+            "obl=%zu oll=0 omem=%zu tot-mem=%zu events=%s cmd=%s user=default redir=-1 resp=%d\n",
             unsent, unsent, sizeof(*conn) + unsent + conn->input_bytes, unsent > 0 ? "rw" : "r",
-            last == NULL ? "NULL" : last->full_name != NULL ? last->full_name : last->name,
+            last == NULL              ? "NULL"
+            : last->full_name != NULL ? last->full_name
+                                      : last->name,
             session_resp(s));
 }
 

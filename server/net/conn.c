@@ -321,8 +321,8 @@ void conn_keep_input(struct conn *conn)
     }
     conn->data = NULL;
     note_input(conn);
-    if (conn->in_len > (size_t)config_number(conn->loop->env->config,
-                                             CONFIG_CLIENT_QUERY_BUFFER_LIMIT)) {
+    if (conn->in_len >
+        (size_t)config_number(conn->loop->env->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT)) {
         logger_write(conn->loop->env->log, LOG_WARNING,
                      "Closing client id=%llu that reached max query buffer length.",
                      (unsigned long long)conn->session.id);

@@ -6,8 +6,8 @@
  *     session while a unit is away (session.h) and what the registry may read (clients.h).
  *  2. An idle connection owns no buffers: `in` and `backlog` exist only while there is something in
  *     them.
- *  3. While `unit` is away no further command of the connection begins. Input may still be received,
- *     up to CONN_AHEAD_BYTES.
+ *  3. While `unit` is away no further command of the connection begins. Input may still be
+ * received, up to CONN_AHEAD_BYTES.
  *  4. `backlog` is sent before anything newer. It never holds more than the output limit.
  */
 #ifndef PANDO_SERVER_NET_CONN_H
@@ -28,10 +28,11 @@ struct loop;
 
 enum conn_stage {
     CONN_OPEN,
-    CONN_DRAINING, /* no more commands; closes when the backlog is sent */
+    CONN_DRAINING,  /* no more commands; closes when the backlog is sent */
     CONN_LINGERING, /* all is sent and our side closed; what the peer still sends is thrown away, so
-                     * that the kernel does not reset the connection before it has read our answer */
-    CONN_DEAD,     /* the socket is closed; freed when its unit and kill notice are back */
+                     * that the kernel does not reset the connection before it has read our answer
+                     */
+    CONN_DEAD,      /* the socket is closed; freed when its unit and kill notice are back */
 };
 
 struct conn {
@@ -39,15 +40,15 @@ struct conn {
     struct loop *loop;
     int fd;
     enum conn_stage stage;
-    bool reading;  /* the read event is registered */
-    bool writing;  /* the write event is registered */
-    bool ready;    /* is in the loop's list of readable connections */
-    bool active;   /* is in the loop's list of connections of this turn */
-    bool stalled;  /* waits for room in the writer's queue */
-    int bad;       /* the parser's error behind this pass's commands, or 0 */
-    bool more;     /* this pass did not look at all of `data` */
-    bool linger;   /* close by lingering: the peer may be in the middle of sending */
-    bool eof;      /* the peer will send nothing more; replies that are due still go out */
+    bool reading; /* the read event is registered */
+    bool writing; /* the write event is registered */
+    bool ready;   /* is in the loop's list of readable connections */
+    bool active;  /* is in the loop's list of connections of this turn */
+    bool stalled; /* waits for room in the writer's queue */
+    int bad;      /* the parser's error behind this pass's commands, or 0 */
+    bool more;    /* this pass did not look at all of `data` */
+    bool linger;  /* close by lingering: the peer may be in the middle of sending */
+    bool eof;     /* the peer will send nothing more; replies that are due still go out */
     struct unit *unit;
     struct event read_event, write_event;
     struct resp_parser parser;
@@ -61,21 +62,21 @@ struct conn {
 
     struct resp_out backlog; /* unsent replies, from backlog_off on */
     size_t backlog_off;
-    int64_t linger_since; /* ms */
-    size_t discarded;     /* bytes since */
+    int64_t linger_since;    /* ms */
+    size_t discarded;        /* bytes since */
     int64_t over_soft_since; /* ms, 0: not over the soft limit */
 
     /* The registry's (clients.c), under its lock. */
     struct conn *prev, *next;
     struct sockaddr_storage peer, local;
     int64_t created_ms;
-    _Atomic int64_t active_ms; /* last input */
+    _Atomic int64_t active_ms;                /* last input */
     _Atomic size_t input_bytes, output_bytes; /* in buffers now, for CLIENT LIST */
 
     /* The loop's list of all its connections. */
     struct conn *loop_prev, *loop_next;
 
-    struct mail mail; /* MAIL_CLIENT: arrival, then a kill notice */
+    struct mail mail;    /* MAIL_CLIENT: arrival, then a kill notice */
     _Atomic bool notice; /* `mail` is on its way (from the start: the arrival) */
     bool arrived;
 };

@@ -1,8 +1,8 @@
 /*
  * listener.c - see listener.h. Connections go to the loops in turn.
  *
- * listener_stop() shuts the sockets down without closing them, so that it may be called while the loop
- * has them registered: accept fails from then on and the event is removed.
+ * listener_stop() shuts the sockets down without closing them, so that it may be called while the
+ * loop has them registered: accept fails from then on and the event is removed.
  */
 #include "server/net/listener.h"
 
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_SOCKETS 16
+#define MAX_SOCKETS  16
 #define ACCEPT_BATCH 256
 
 struct listening {
@@ -92,7 +92,8 @@ static int listen_on(struct listener *listener, const struct addrinfo *address, 
 static int open_address(struct listener *listener, const char *name, int port, int backlog,
                         char *reason, size_t reason_size)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM,
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     char service[16];

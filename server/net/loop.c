@@ -1,8 +1,8 @@
 /*
  * loop.c - see loop.h: the life of a loop and of its connections. The turn is in turn.c.
  *
- * A connection that dies in a turn may still be named by lists of that turn, by a unit that is away, or
- * by a notice on its way: it is freed at the end of a turn, when none of these is left.
+ * A connection that dies in a turn may still be named by lists of that turn, by a unit that is
+ * away, or by a notice on its way: it is freed at the end of a turn, when none of these is left.
  */
 #include "server/net/loop.h"
 
@@ -72,7 +72,8 @@ static void conn_arrive(struct loop *loop, struct conn *conn)
     loop->conns = conn;
     loop->conn_n++;
     event_assign(&conn->read_event, loop->base, conn->fd, EV_READ | EV_PERSIST, on_readable, conn);
-    event_assign(&conn->write_event, loop->base, conn->fd, EV_WRITE | EV_PERSIST, on_writable, conn);
+    event_assign(&conn->write_event, loop->base, conn->fd, EV_WRITE | EV_PERSIST, on_writable,
+                 conn);
     if (conn->session.killed || loop->stopping || !list_reserve(&loop->ready, loop->conn_n) ||
         !list_reserve(&loop->active, loop->conn_n)) {
         conn_kill(conn);
@@ -229,8 +230,7 @@ static void begin_stop(struct loop *loop)
 {
     struct conn *next;
     loop->stopping = true;
-    loop->stop_at =
-        loop->now_ms + 1000 * config_number(loop->env->config, CONFIG_SHUTDOWN_TIMEOUT);
+    loop->stop_at = loop->now_ms + 1000 * config_number(loop->env->config, CONFIG_SHUTDOWN_TIMEOUT);
     for (struct conn *conn = loop->conns; conn != NULL; conn = next) {
         next = conn->loop_next;
         conn_want_read(conn, false);
@@ -305,8 +305,7 @@ static void gather(struct loop *loop)
 {
     for (size_t i = 0; i < loop->ready.n; i++) {
         struct conn *conn = loop->ready.v[i];
-        if (conn->stage == CONN_OPEN && conn->unit == NULL && conn->data != NULL &&
-            !conn->active) {
+        if (conn->stage == CONN_OPEN && conn->unit == NULL && conn->data != NULL && !conn->active) {
             conn->active = true;
             loop->active.v[loop->active.n++] = conn;
         }

@@ -1,12 +1,13 @@
 /*
  * loop.h - an I/O thread: one event base, its connections, and the turn.
  *
- * A turn: receive from all sockets that are ready; drain the inbox; take a snapshot; then parse, look
- * keys up (interleaved over all connections), execute and reply, until nothing complete is left.
+ * A turn: receive from all sockets that are ready; drain the inbox; take a snapshot; then parse,
+ * look keys up (interleaved over all connections), execute and reply, until nothing complete is
+ * left.
  *
  * Invariants
- *  1. The snapshot of a turn is taken after everything that the turn executes was received, and after
- *     the inbox was drained: a command sees whatever was acknowledged before it was sent.
+ *  1. The snapshot of a turn is taken after everything that the turn executes was received, and
+ * after the inbox was drained: a command sees whatever was acknowledged before it was sent.
  *  2. A thread that sleeps holds no state of the store.
  *  3. The inbox is signalled only while the thread has declared that it sleeps.
  *
@@ -85,8 +86,8 @@ void loop_stop(struct loop *loop);
 
 /* A new connection for this loop. Any thread. */
 void loop_adopt(struct loop *loop, struct conn *conn);
-/* Makes a connection of an accepted socket and gives it to the loop; closes it if there are too many.
- * Any thread. */
+/* Makes a connection of an accepted socket and gives it to the loop; closes it if there are too
+ * many. Any thread. */
 void loop_accept(struct loop *loop, int fd);
 
 /* conn.c tells that a connection's socket is done with. */
@@ -95,6 +96,6 @@ void loop_conn_died(struct loop *loop, struct conn *conn);
 /* turn.c */
 void loop_turn(struct loop *loop);
 #define LOOP_PASS_COMMANDS 8192u
-#define LOOP_SPACE_BYTES (1024u * 1024)
+#define LOOP_SPACE_BYTES   (1024u * 1024)
 
 #endif

@@ -162,8 +162,8 @@ static void storage_section(FILE *to, const struct info_input *in)
             "relinks:%llu\r\npages_verified:%llu\r\npages_waiting:%llu\r\n",
             s->page_size, s->trees, s->depth_max, (ull)s->entries, (ull)s->file_bytes,
             (ull)s->file_pages, (ull)s->file_pages_free, (ull)s->arena_slots,
-            (ull)s->arena_slots_used, (ull)s->arena_slots_peak, (ull)s->slot_waits,
-            (ull)s->relinks, (ull)s->pages_verified, (ull)s->pages_waiting);
+            (ull)s->arena_slots_used, (ull)s->arena_slots_peak, (ull)s->slot_waits, (ull)s->relinks,
+            (ull)s->pages_verified, (ull)s->pages_waiting);
     fprintf(to,
             "splits:%llu\r\nmerges:%llu\r\nshares:%llu\r\noverflow_runs:%llu\r\n"
             "savepoints:%llu\r\nrollbacks:%llu\r\naborts:%llu\r\n",

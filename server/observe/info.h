@@ -1,5 +1,6 @@
 /*
- * info.h - the text of INFO: Redis's sections and fields where they mean something here, and Pando's.
+ * info.h - the text of INFO: Redis's sections and fields where they mean something here, and
+ * Pando's.
  *
  * Threads: pure; the caller collects the figures.
  */
@@ -10,7 +11,7 @@
 #include "server/observe/metrics.h"
 #include "storage/pandostore.h"
 
-#define PANDO_VERSION "0.1.0"
+#define PANDO_VERSION      "0.1.0"
 #define INFO_MAX_DATABASES 1024
 
 struct info_clients {

@@ -1,6 +1,6 @@
 /*
- * logger.c - see logger.h. The file is opened for appending and written without buffering, so that lines of
- * several threads, or of a process that dies, are whole.
+ * logger.c - see logger.h. The file is opened for appending and written without buffering, so that
+ * lines of several threads, or of a process that dies, are whole.
  */
 #include "server/observe/logger.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MAX_THREADS 512
-#define COUNTERS (sizeof(struct metrics_thread) / sizeof(uint64_t))
+#define COUNTERS    (sizeof(struct metrics_thread) / sizeof(uint64_t))
 
 struct metrics {
     pthread_mutex_t lock;
@@ -94,10 +94,8 @@ void metrics_sample(struct metrics *m, int64_t now_ms)
     if (m->sampled_at != 0 && ms > 0) {
         double seconds = (double)ms / 1000;
         m->rates.commands = (uint64_t)((double)(now.commands - m->sampled.commands) / seconds);
-        m->rates.input_kib =
-            (double)(now.input_bytes - m->sampled.input_bytes) / 1024 / seconds;
-        m->rates.output_kib =
-            (double)(now.output_bytes - m->sampled.output_bytes) / 1024 / seconds;
+        m->rates.input_kib = (double)(now.input_bytes - m->sampled.input_bytes) / 1024 / seconds;
+        m->rates.output_kib = (double)(now.output_bytes - m->sampled.output_bytes) / 1024 / seconds;
     }
     memcpy((void *)&m->sampled, (void *)&now, sizeof(now));
     m->sampled_at = now_ms;

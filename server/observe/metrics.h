@@ -24,7 +24,8 @@ struct metrics;
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *metrics);
 
-/* A thread's counters; they live as long as metrics. Never NULL (aborts without memory at start). */
+/* A thread's counters; they live as long as metrics. Never NULL (aborts without memory at start).
+ */
 struct metrics_thread *metrics_thread(struct metrics *metrics);
 
 static inline void metrics_add(_Atomic uint64_t *counter, uint64_t n)

@@ -14,8 +14,8 @@
 /* Whether a password is asked for. */
 bool auth_required(const struct config *config);
 
-/* Whether user and password are right. Without a password set, any is right for "default". Takes the
- * same time wherever a wrong password differs. */
+/* Whether user and password are right. Without a password set, any is right for "default". Takes
+ * the same time wherever a wrong password differs. */
 bool auth_check(const struct config *config, struct ps_slice user, struct ps_slice password);
 
 #endif
