@@ -20,17 +20,18 @@ static void *reserve(size_t bytes)
     return at == MAP_FAILED ? NULL : at;
 }
 
-int arena_open(struct arena *arena, uint64_t capacity, uint32_t page_shift)
+int arena_open(struct arena *arena, uint64_t capacity, uint64_t most, uint32_t page_shift)
 {
     memset(arena, 0, sizeof *arena);
     arena->page_shift = page_shift;
     arena->capacity = capacity;
+    arena->most = most > capacity ? most : capacity;
     uint64_t slots = 0;
     for (unsigned k = 0; k < ARENA_CLASSES; k++) {
         struct arena_class *c = &arena->classes[k];
         uint64_t smallest = k == 0 ? 1 : (UINT64_C(1) << (k - 1)) + 1;
         c->first = slots;
-        c->runs = capacity / smallest;
+        c->runs = arena->most / smallest;
         slots += c->runs << k;
     }
     arena->bytes = slots << page_shift;

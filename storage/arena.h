@@ -47,10 +47,11 @@ struct arena {
     size_t side_bytes;
     uint32_t page_shift;
     uint64_t capacity, used, peak; /* in slots */
+    uint64_t most;                 /* to which capacity may be raised for a time */
     struct arena_class classes[ARENA_CLASSES];
 };
 
-int arena_open(struct arena *arena, uint64_t capacity, uint32_t page_shift);
+int arena_open(struct arena *arena, uint64_t capacity, uint64_t most, uint32_t page_shift);
 void arena_close(struct arena *arena);
 
 /* A run of `pages` slots with a birth stamp; PS_TXNFULL when the capacity is used up. */

@@ -294,13 +294,27 @@ void log_thread_stop(struct ps_store *store)
     store->log_thread_runs = false;
 }
 
+/* Until a commit, or with UINT64_MAX everything executed, is published or dropped. */
+int publication_wait(struct ps_store *store, uint64_t seq)
+{
+    pthread_mutex_lock(&store->mu);
+    while (store->unpublished > 0 && store->poisoned == 0 &&
+           atomic_load(&store->published_seq) < seq) {
+        pthread_cond_wait(&store->cond, &store->mu);
+    }
+    int rc = store->poisoned;
+    pthread_mutex_unlock(&store->mu);
+    return rc;
+}
+
 int ps_flush(struct ps_store *store, uint64_t seq)
 {
     if (atomic_load(&store->durable_seq) >= seq) {
         return 0;
     }
     if (ps_get_durability(store) == PS_NONE) {
-        return checkpoint_ask(store, true);
+        int rc = publication_wait(store, seq);
+        return rc == 0 ? checkpoint_ask(store, true) : rc;
     }
     pthread_mutex_lock(&store->mu);
     while (atomic_load(&store->durable_seq) < seq && store->poisoned == 0) {

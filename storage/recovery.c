@@ -258,6 +258,47 @@ static int replay_commits(struct replay *r, size_t first, size_t last)
     return commit_internal(store, txn);
 }
 
+static bool is_full(int rc)
+{
+    return rc == PS_BUSY || rc == PS_TXNFULL;
+}
+
+/* A commit larger than the arena (which was larger when it was made): as several transactions, with
+ * checkpoints between them that still name the commit before. After a crash it is replayed from its
+ * beginning once more, which comes to the same; nobody reads before it is whole. */
+static int replay_in_pieces(struct replay *r, size_t i)
+{
+    struct ps_store *store = r->store;
+    size_t at = i == 0 ? 0 : r->commits.at[i - 1].ops_end;
+    size_t to = r->commits.at[i].ops_end;
+    int rc = 0;
+    while (rc == 0 && at < to) {
+        harvest(store);
+        reclaim(store);
+        rc = txn_open(store, &store->txn, true, false);
+        if (rc != 0) {
+            return rc;
+        }
+        struct ps_txn *txn = &store->txn;
+        size_t began = at;
+        while (rc == 0 && at < to) {
+            rc = replay_one(txn, &r->ops.at[at]);
+            at += rc == 0;
+        }
+        if (rc != 0 && !(is_full(rc) && at > began)) {
+            txn_discard(txn);
+            return rc;
+        }
+        if (at == to) {
+            txn->state->seq = r->commits.at[i].seq;
+            txn->state->pos = r->commits.at[i].after;
+        }
+        rc = commit_internal(store, txn);
+        rc = rc == 0 && at < to ? checkpoint_run(store, true) : rc;
+    }
+    return rc;
+}
+
 static int by_order(const void *a, const void *b)
 {
     const struct replay_op *x = a;
@@ -275,14 +316,14 @@ static int replay_batch(struct replay *r)
         return 0;
     }
     int rc = replay_commits(r, 0, n - 1);
-    if (rc == PS_BUSY || rc == PS_TXNFULL) {
+    if (is_full(rc)) {
         qsort(r->ops.at, r->ops.n, sizeof *r->ops.at, by_order);
         rc = 0;
         for (size_t i = 0; rc == 0 && i < n; i++) {
             rc = replay_commits(r, i, i);
-            if (rc == PS_BUSY || rc == PS_TXNFULL) {
+            if (is_full(rc)) {
                 rc = checkpoint_run(store, true);
-                rc = rc == 0 ? replay_commits(r, i, i) : rc;
+                rc = rc == 0 ? replay_in_pieces(r, i) : rc;
             }
         }
     }
@@ -370,6 +411,19 @@ static int take_commit(void *arg, uint64_t seq, uint64_t stamp, const void *payl
     return r->ops.n >= BATCH_OPS || r->bytes >= BATCH_BYTES ? replay_batch(r) : 0;
 }
 
+/* Back to the arena's own size: what was replayed may have taken more. */
+static int leave_arena(struct ps_store *store, uint64_t capacity)
+{
+    harvest(store);
+    reclaim(store);
+    int rc = store->arena.used * 2 > capacity ? checkpoint_run(store, true) : 0;
+    harvest(store);
+    reclaim(store);
+    PS_ASSERT(rc != 0 || store->arena.used <= capacity);
+    store->arena.capacity = capacity;
+    return rc;
+}
+
 static int replay_log(struct ps_store *store, struct ps_recovery *report, struct ps_fault *fault)
 {
     struct log_pos from = store->meta.pos;
@@ -382,8 +436,11 @@ static int replay_log(struct ps_store *store, struct ps_recovery *report, struct
     report->log_from = from.position;
     report->log_to = end.position;
     struct replay r = {.store = store, .fault = fault, .report = report};
+    uint64_t capacity = store->arena.capacity;
+    store->arena.capacity = store->arena.most;
     rc = log_replay(store->log, &from, &end, take_commit, &r, fault);
     rc = rc == 0 ? replay_batch(&r) : rc;
+    rc = rc == 0 ? leave_arena(store, capacity) : rc;
     for (size_t i = 0; i < r.payloads.n; i++) {
         free(r.payloads.at[i]);
     }

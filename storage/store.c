@@ -14,6 +14,8 @@
 #define DEFAULT_SEGMENT     (UINT64_C(16) << 20)
 #define DEFAULT_RECOVERY_MS 1000u
 #define LEAST_SLOTS         64u
+#define REPLAY_SLOTS        96u /* with which any single put can be replayed, however small */
+#define REPLAY_RUNS         6u  /* the arena has become: so many slots and longest keys */
 #define FIRST_GROWTH        (UINT64_C(1) << 20)
 
 static char *join(const char *dir, const char *name)
@@ -158,8 +160,9 @@ static int open_memory(struct ps_store *store)
     }
     store->page_shift = (uint32_t)__builtin_ctz(store->page_size);
     uint64_t slots = store->options.dirty_memory >> store->page_shift;
-    int rc =
-        arena_open(&store->arena, slots < LEAST_SLOTS ? LEAST_SLOTS : slots, store->page_shift);
+    uint64_t replay = REPLAY_SLOTS + REPLAY_RUNS * (PS_MAX_VALUE >> store->page_shift);
+    int rc = arena_open(&store->arena, slots < LEAST_SLOTS ? LEAST_SLOTS : slots, replay,
+                        store->page_shift);
     store->base[1] = store->arena.memory;
     for (unsigned i = 0; i < 4; i++) {
         store->scratch[i] = malloc(store->page_size);
@@ -413,7 +416,10 @@ int ps_close(struct ps_store *store, bool checkpoint)
     bool poisoned = store->poisoned != 0;
     pthread_mutex_unlock(&store->mu);
     if (store->log_thread_runs && !poisoned) {
-        rc = ps_get_durability(store) != PS_NONE ? ps_flush(store, ps_published(store)) : 0;
+        rc = publication_wait(store, UINT64_MAX);
+        if (rc == 0 && ps_get_durability(store) != PS_NONE) {
+            rc = ps_flush(store, ps_published(store));
+        }
         if (rc == 0 && checkpoint) {
             rc = checkpoint_ask(store, true);
         }

@@ -359,6 +359,7 @@ int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct pag
 /* Ends an internal transaction (relinking, replay): published, without a record. The token stays.
  */
 int commit_internal(struct ps_store *store, struct ps_txn *txn);
+int publication_wait(struct ps_store *store, uint64_t seq);
 int log_thread_start(struct ps_store *store);
 void log_thread_stop(struct ps_store *store);
 int log_room(struct ps_store *store, uint64_t bytes);

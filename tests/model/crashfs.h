@@ -18,7 +18,9 @@
 
 struct crashfs;
 
-struct crashfs *crashfs_new(void);
+/* Without `real_syncs` a sync reaches no device: it only makes writes safe from power losses here.
+ */
+struct crashfs *crashfs_new(bool real_syncs);
 void crashfs_free(struct crashfs *fs);
 const struct ps_vfs *crashfs_vfs(struct crashfs *fs);
 

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE     60    /* seconds without an operation finished: the round hangs */
+#define PATIENCE     60     /* seconds without an operation finished: the round hangs */
 #define MAX_FAILURES 10     /* rounds; after that the rest would tell nothing new */
 #define PATHS_FROM   50000u /* operations from which every required path must have been taken */
 

@@ -243,7 +243,7 @@ void round_run(struct round *r)
     configure(r);
     if (r->verbose)
         describe(r);
-    r->fs = crashfs_new();
+    r->fs = crashfs_new(rng_one_in(&r->rng, 6));
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->changed, NULL);
     name_dir(r, r->dir, r->dirs++);

@@ -39,6 +39,25 @@ static void after_a_closing_checkpoint_nothing_is_replayed(void **state)
     assert_int_equal(ps_published(f->store), seq);
 }
 
+static void a_closing_checkpoint_holds_commits_that_were_only_started(void **state)
+{
+    struct fixture *f = *state;
+    f->options.durability = PS_ALWAYS;
+    for (unsigned i = 0; i < 20; i++) {
+        uint64_t seq = 0;
+        fixture_reopen(f, true);
+        assert_int_equal(f->recovery.replayed_commits, 0);
+        for (unsigned k = 0; k < 3; k++) {
+            struct ps_txn *txn = fixture_begin(f);
+            assert_int_equal(ps_put(txn, f->tree, text("a"), text("1")), 0);
+            assert_int_equal(ps_commit_start(txn, PS_ALWAYS, false, &seq), 0);
+        }
+        fixture_reopen(f, true);
+        assert_int_equal(f->recovery.replayed_commits, 0);
+        assert_int_equal(f->recovery.checkpoint_seq, seq);
+    }
+}
+
 static void without_a_checkpoint_the_commits_after_the_last_one_are_replayed(void **state)
 {
     struct fixture *f = *state;
@@ -57,6 +76,29 @@ static void without_a_checkpoint_the_commits_after_the_last_one_are_replayed(voi
     assert_int_equal(ps_get(ps_snapshot_view(snap), f->tree, text("c"), &value), 0);
     assert_slice(value, "3");
     ps_snapshot_free(snap);
+}
+
+static void a_transaction_larger_than_the_dirty_memory_is_replayed_all_the_same(void **state)
+{
+    struct fixture *f = *state;
+    fixture_fill(f, 0, 3000, 300);
+    struct ps_txn *txn = fixture_begin(f);
+    assert_int_equal(ps_clear(txn, f->tree), 0);
+    fixture_commit(txn);
+    fixture_fill(f, 1000, 4000, 300);
+    uint64_t seq = ps_published(f->store), count = 0;
+    f->options.dirty_memory = 64 * 4096;
+    fixture_reopen(f, false);
+    assert_int_equal(ps_published(f->store), seq);
+    struct ps_snapshot *snap = fixture_snapshot(f);
+    struct ps_view *view = ps_snapshot_view(snap);
+    struct ps_slice value;
+    assert_int_equal(ps_count(view, f->tree, &count), 0);
+    assert_int_equal(count, 3000);
+    assert_int_equal(ps_get(view, f->tree, text("key 00999"), &value), PS_NOTFOUND);
+    assert_int_equal(ps_get(view, f->tree, text("key 03999"), &value), 0);
+    ps_snapshot_free(snap);
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
 }
 
 static void sequences_go_on_after_reopening(void **state)
@@ -247,7 +289,9 @@ int main(void)
         DIRECTORY_TEST(a_missing_directory_is_made_and_opening_says_created),
         DIRECTORY_TEST(options_may_be_missing),
         STORE_TEST(after_a_closing_checkpoint_nothing_is_replayed),
+        STORE_TEST(a_closing_checkpoint_holds_commits_that_were_only_started),
         STORE_TEST(without_a_checkpoint_the_commits_after_the_last_one_are_replayed),
+        STORE_TEST(a_transaction_larger_than_the_dirty_memory_is_replayed_all_the_same),
         STORE_TEST(sequences_go_on_after_reopening),
         STORE_TEST(a_directory_that_is_open_is_refused_within_the_process),
         STORE_TEST(a_directory_that_is_open_is_refused_to_another_process),
