@@ -125,6 +125,7 @@ static bool ends_before(struct cut *cut, const struct command *row, const struct
 {
     enum command_cost cost;
     if (row == NULL) {
+        cut->multi = false; /* an EXEC with arguments is refused and ends its MULTI */
         return false;
     }
     if (row->traits & COMMAND_EXEC_CONTROL) {
@@ -134,6 +135,9 @@ static bool ends_before(struct cut *cut, const struct command *row, const struct
         return end;
     }
     cost = command_cost_of(row, c->argc, argv + c->first);
+    if (cost == COST_POOL && (row->flags & CMD_NO_MULTI)) {
+        return true; /* MULTI may have been refused, and SAVE in the writer would wait for itself */
+    }
     if (cut->multi) {
         cut->writes |= cost == COST_WRITE;
         cut->unbounded |= cost == COST_POOL;

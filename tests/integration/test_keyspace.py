@@ -108,6 +108,20 @@ def test_transactions_answer_as_redis_does(raw, reference, commands):
         assert raw.until(b"sentinel\r\n") == other.until(b"sentinel\r\n")
 
 
+@pytest.mark.options("--requirepass", "secret")
+@pytest.mark.parametrize("before", [("MULTI",), ("RESET", "MULTI", "AUTH secret"), ("NOSUCH", "EXEC")])
+@pytest.mark.parametrize("ending", ["EXEC x", "EXEC", "DISCARD x", "PING"])
+def test_long_commands_behind_a_broken_transaction_are_answered(server, before, ending):
+    """One pipeline, so that all of it can become one unit of the writer."""
+    commands = ["AUTH secret", "SET a 1", *before, ending, "SAVE", "KEYS *", "DISCARD", "SET b 1"]
+    with server.raw() as raw:
+        raw.send(b"".join(encode(*text.split()) for text in commands))
+        answers = [raw.reply() for _ in commands]
+    assert answers[:2] == ["OK", "OK"]
+    assert answers[-1] == "OK"
+    assert server.client(password="secret").ping()
+
+
 def test_nobody_sees_half_of_an_exec(server):
     """Pairs written in one EXEC always agree, however they are read."""
     stop = threading.Event()
