@@ -488,12 +488,11 @@ int server_start(struct config *config, struct logger *log, const char *config_f
         return -1;
     }
     config_on_warning(config, on_config_warning, log);
-    config_freeze(config, NULL, NULL);
+    config_freeze(config, on_setting, server); /* before there are threads that set anything */
     if (open_store(server) != 0 || start_execution(server) != 0 || start_loops(server) != 0) {
         undo_start(server);
         return -1;
     }
-    config_freeze(config, on_setting, server);
     server->saver_runs = pthread_create(&server->saver, NULL, saver_main, server) == 0;
     logger_write(log, LOG_NOTICE, "Ready to accept connections on port %d", server->port);
     *out = server;
