@@ -165,6 +165,7 @@ static struct found check_node(struct check *c, const struct child *child, unsig
 static void check_map(struct check *c)
 {
     struct ps_store *store = c->store;
+    pthread_mutex_lock(&store->space.mu); /* the file may grow under us, and the map with it */
     for (unsigned level = 0; level <= store->space.top; level++) {
         for (size_t i = 0; i < store->space.levels[level].n; i++) {
             page_ref ref = store->space.levels[level].at[i].ref;
@@ -181,6 +182,7 @@ static void check_map(struct check *c)
                          : "free, and in use in the space map");
         }
     }
+    pthread_mutex_unlock(&store->space.mu);
 }
 
 static int check_all(struct check *c)

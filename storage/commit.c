@@ -43,20 +43,26 @@ int log_room(struct ps_store *store, uint64_t bytes)
     }
     struct ps_fault fault = {0};
     uint64_t waiting = 0; /* handed over and not appended yet */
+    uint64_t commits = 1;
     pthread_mutex_lock(&store->log_mu);
     pthread_mutex_lock(&store->mu);
     for (struct group *g = store->groups; g != NULL; g = g->next) {
         waiting += g->status == GROUP_QUEUED ? g->ops.n + 64 : 0;
+        commits += g->status == GROUP_QUEUED;
     }
     pthread_mutex_unlock(&store->mu);
-    int rc = log_reserve(store->log, 2 * ALLOWANCE_COMMITS,
-                         waiting + txn->reserved_log + ALLOWANCE_BYTES, &fault);
+    uint64_t needed = waiting + txn->reserved_log;
+    int rc = log_reserve(store->log, 2 * ALLOWANCE_COMMITS, needed + ALLOWANCE_BYTES, &fault);
+    bool tight = rc == PS_NOSPACE; /* on a full disk what there is may do for this one */
+    if (tight) {
+        rc = log_reserve(store->log, commits, needed, &fault);
+    }
     pthread_mutex_unlock(&store->log_mu);
     if (rc != 0) {
         return store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s", fault.what);
     }
-    store->log_allowance = (int64_t)txn->reserved_log + ALLOWANCE_BYTES;
-    store->log_allowance_commits = ALLOWANCE_COMMITS;
+    store->log_allowance = (int64_t)txn->reserved_log + (tight ? 0 : ALLOWANCE_BYTES);
+    store->log_allowance_commits = tight ? 1 : ALLOWANCE_COMMITS;
     return 0;
 }
 
@@ -75,6 +81,7 @@ static void drop_unpublished(struct ps_store *store, bool poison)
     if (poison) {
         store->poisoned = PS_POISONED;
     }
+    store->drops++;
     for (struct group *g = store->groups; g != NULL; g = g->next) {
         if (g->status == GROUP_QUEUED || g->status == GROUP_WRITING) {
             g->status = GROUP_DROPPED;
@@ -111,12 +118,14 @@ static int write_groups(struct ps_store *store, struct group *first, struct grou
 {
     bool any = false;
     uint64_t began = store->log_end.position;
+    uint64_t logged = 0;
     int rc = 0;
     for (struct group *g = first; rc == 0; g = g->next) {
         if (g->logged) {
             rc = log_append(store->log, g->state->seq, stamp_of(g->state), ps_durable(store),
                             g->ops.at, g->ops.n, &store->log_end);
             any = true;
+            logged = g->state->seq;
         } else {
             store->log_end.seq = g->state->seq;
         }
@@ -129,7 +138,7 @@ static int write_groups(struct ps_store *store, struct group *first, struct grou
     if (rc == 0 && any) {
         rc = log_write(store->log, &fault);
         store->unsynced = true;
-        store->written_seq = rc == 0 ? last->state->seq : store->written_seq;
+        store->written_seq = rc == 0 ? logged : store->written_seq;
         ask_for_segment(store, began);
     }
     if (rc != 0) {
@@ -312,23 +321,22 @@ int ps_flush(struct ps_store *store, uint64_t seq)
     if (atomic_load(&store->durable_seq) >= seq) {
         return 0;
     }
+    int rc = publication_wait(store, seq);
+    if (atomic_load(&store->published_seq) < seq) {
+        return rc != 0 ? rc : PS_INVALID; /* dropped: it never comes */
+    }
     if (ps_get_durability(store) == PS_NONE) {
-        int rc = publication_wait(store, seq);
-        return rc == 0 ? checkpoint_ask(store, true) : rc;
+        return checkpoint_ask(store, true);
     }
     pthread_mutex_lock(&store->mu);
     while (atomic_load(&store->durable_seq) < seq && store->poisoned == 0) {
-        if (atomic_load(&store->published_seq) < seq && store->unpublished == 0) {
-            pthread_mutex_unlock(&store->mu);
-            return PS_INVALID;
-        }
         if (store->flush_wanted < seq) {
             store->flush_wanted = seq;
         }
         pthread_cond_signal(&store->log_cond);
         pthread_cond_wait(&store->cond, &store->mu);
     }
-    int rc = atomic_load(&store->durable_seq) >= seq ? 0 : store->poisoned;
+    rc = atomic_load(&store->durable_seq) >= seq ? 0 : store->poisoned;
     pthread_mutex_unlock(&store->mu);
     return rc;
 }
@@ -400,31 +408,37 @@ static int hand_over(struct ps_store *store, struct ps_txn *txn, enum ps_durabil
     return 0;
 }
 
+/* Ends a transaction that changed nothing. */
+static int commit_unchanged(struct ps_store *store, struct ps_txn *txn, struct waiter *waiter,
+                            uint64_t seq)
+{
+    txn_discard(txn);
+    pthread_mutex_lock(&store->mu);
+    bool gone = store->log_broken; /* it began from a state that was dropped since */
+    if (waiter != NULL) {
+        bool published = atomic_load(&store->published_seq) >= seq;
+        *waiter = (struct waiter){.done = published, .drops = store->drops};
+    }
+    store->txn_open = false;
+    pthread_mutex_unlock(&store->mu);
+    token_give(store);
+    return gone ? PS_IO : 0;
+}
+
 static int commit(struct ps_txn *txn, enum ps_durability level, bool alone, struct waiter *waiter,
                   uint64_t *seq)
 {
     struct ps_store *store = txn->view.store;
+    *seq = 0;
     if (txn->error != 0) {
         int error = txn->error;
         ps_abort(txn);
         return error;
     }
-    uint64_t committed = store->tip->seq + (txn->changed ? 1 : 0);
-    if (seq != NULL) {
-        *seq = committed;
-    }
+    *seq = store->tip->seq + (txn->changed ? 1 : 0);
     if (!txn->changed) {
-        if (waiter != NULL) {
-            waiter->done = true;
-        }
-        txn_discard(txn);
-        pthread_mutex_lock(&store->mu);
-        store->txn_open = false;
-        pthread_mutex_unlock(&store->mu);
-        token_give(store);
-        return 0;
+        return commit_unchanged(store, txn, waiter, *seq);
     }
-    enum ps_durability asked = level;
     enum ps_durability own = ps_get_durability(store);
     level = own == PS_NONE ? PS_NONE : level > own ? level : own;
     struct group *group;
@@ -442,17 +456,32 @@ static int commit(struct ps_txn *txn, enum ps_durability level, bool alone, stru
     if (due) {
         checkpoint_if_due(store);
     }
-    return asked > level ? checkpoint_ask(store, true) : 0;
+    return 0;
+}
+
+/* A commit that asked for more than no log gets a checkpoint. It has happened already. */
+static int make_durable(struct ps_store *store, uint64_t seq)
+{
+    return ps_flush(store, seq) == 0 ? 0 : PS_UNKNOWN;
 }
 
 int ps_commit_start(struct ps_txn *txn, enum ps_durability level, bool alone, uint64_t *seq)
 {
-    return commit(txn, level, alone, NULL, seq);
+    struct ps_store *store = txn->view.store;
+    bool more = txn->changed && level > PS_NONE && ps_get_durability(store) == PS_NONE;
+    uint64_t committed;
+    int rc = commit(txn, level, alone, NULL, &committed);
+    if (seq != NULL) {
+        *seq = committed;
+    }
+    return rc == 0 && more ? make_durable(store, committed) : rc;
 }
 
 int ps_commit(struct ps_txn *txn, enum ps_durability level, uint64_t *seq)
 {
     struct ps_store *store = txn->view.store;
+    bool changed = txn->changed;
+    bool more = changed && level > PS_NONE && ps_get_durability(store) == PS_NONE;
     struct waiter waiter = {0};
     uint64_t committed = 0;
     int rc = commit(txn, level, true, &waiter, &committed);
@@ -463,16 +492,19 @@ int ps_commit(struct ps_txn *txn, enum ps_durability level, uint64_t *seq)
         return rc;
     }
     pthread_mutex_lock(&store->mu);
-    while (!waiter.done) {
+    while (changed && !waiter.done) {
         pthread_cond_wait(&store->cond, &store->mu);
     }
-    /* One that changed nothing still saw states that may not be published yet. */
-    while (waiter.rc == 0 && store->unpublished > 0 &&
-           atomic_load(&store->published_seq) < committed) {
-        pthread_cond_wait(&store->cond, &store->mu);
+    /* One that changed nothing may have seen states that are not published; it goes with them. */
+    while (!waiter.done && store->drops == waiter.drops) {
+        waiter.done = atomic_load(&store->published_seq) >= committed;
+        if (!waiter.done) {
+            pthread_cond_wait(&store->cond, &store->mu);
+        }
     }
+    rc = waiter.done ? waiter.rc : PS_UNKNOWN;
     pthread_mutex_unlock(&store->mu);
-    return waiter.rc;
+    return rc == 0 && more ? make_durable(store, committed) : rc;
 }
 
 int commit_internal(struct ps_store *store, struct ps_txn *txn)

@@ -92,8 +92,8 @@ struct ps_options {
     const struct ps_vfs *vfs; /* NULL: the operating system */
     /* Called after states were published (rc 0: everything up to seq is) or dropped (rc < 0:
      * everything after seq that was not yet published is gone, outcome PS_UNKNOWN). Called on the
-     * thread that published: the log thread or the committing one. Must not call back into the
-     * store's write functions. May be NULL. */
+     * thread that published: the log thread or the committing one. Must not call the
+     * store's functions for writing, flushing, checkpoints or statistics. May be NULL. */
     void (*on_publish)(void *arg, uint64_t seq, int rc);
     void *arg;
     void (*on_message)(void *arg, int level, const char *text); /* 0 notice, 1 warning; or NULL */

@@ -329,6 +329,7 @@ static int replay_batch(struct replay *r)
     }
     if (rc == 0 && checkpoint_due(store) && store->arena.used * 2 > store->arena.capacity) {
         rc = checkpoint_run(store, true);
+        rc = rc == PS_NOSPACE ? 0 : rc; /* what does not fit without it says so itself */
     }
     for (size_t i = 0; i < r->payloads.n; i++) {
         free(r->payloads.at[i]);

@@ -83,6 +83,7 @@ int space_init(struct space *space, const struct ps_vfs *vfs, int fd, uint32_t p
     space->vfs = vfs;
     space->fd = fd;
     space->page_shift = page_shift;
+    space->most = UINT64_MAX >> page_shift;
     pthread_mutex_init(&space->mu, NULL);
     int rc = cover(space, pages);
     if (rc != 0) {
@@ -113,6 +114,12 @@ static int grow(struct space *space, uint64_t need)
     uint64_t most = GROW_MAX >> space->page_shift;
     add = add < least ? least : add > most ? most : add;
     add = add < need ? need : add;
+    if (space->pages + add > space->most) {
+        add = need;
+    }
+    if (space->pages + add > space->most) {
+        return PS_NOSPACE;
+    }
     int rc = cover(space, space->pages + add);
     if (rc != 0) {
         return rc;
@@ -210,11 +217,9 @@ static int alloc_locked(struct space *space, uint32_t min, uint32_t want, page_r
     }
     if (!found) {
         int rc = grow(space, want);
-        if (rc == 0) {
-            found = find(space, min, want, first, got);
-            PS_ASSERT(found);
-        } else if (!find(space, min, want, first, got)) {
-            return rc;
+        /* What was added may lie across two bitmaps, and then be too little in each. */
+        if (!find(space, min, want, first, got)) {
+            return rc == 0 ? PS_NOSPACE : rc;
         }
     }
     take(space, *first, *got);
@@ -384,7 +389,7 @@ int space_write(struct space *space, uint64_t stamp, struct space_root *root, sp
                 page_ref ref = space->levels[level].at[i].ref;
                 int err = space->vfs->pwrite(space->vfs->ctx, space->fd, buf, page_size,
                                              ref << space->page_shift);
-                rc = err == 0 ? 0 : PS_IO;
+                rc = err == 0 ? 0 : err == -ENOSPC || err == -EDQUOT ? PS_NOSPACE : PS_IO;
             }
         }
     }

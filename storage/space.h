@@ -54,6 +54,7 @@ struct space {
     VEC(struct space_node) levels[SPACE_LEVELS];
     unsigned top;    /* level of the root */
     uint64_t pages;  /* in the file */
+    uint64_t most;   /* it may grow to: what is mapped */
     uint64_t free;   /* not used */
     uint64_t hint;   /* where to look next */
     bool no_extents; /* no run of SPACE_EXTENT pages was found in a whole round */

@@ -29,6 +29,14 @@ struct state *state_new(struct ps_store *store)
     return state;
 }
 
+void state_give_back(struct ps_store *store, struct state *state)
+{
+    pthread_mutex_lock(&store->mu);
+    state->next = store->state_pool;
+    store->state_pool = state;
+    pthread_mutex_unlock(&store->mu);
+}
+
 int state_room(struct state *state, uint32_t ntrees)
 {
     if (ntrees <= state->room) {

@@ -225,6 +225,7 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
     }
     int rc = space_init(&store->space, vfs, store->fd, store->page_shift,
                         META_RESERVED >> store->page_shift, pages);
+    store->space.most = store->map_bytes >> store->page_shift;
     store->space_open = true;
     atomic_store(&store->file_pages, pages);
     if (rc == 0 && !fresh) {
@@ -453,36 +454,52 @@ void ps_set_max_recovery(struct ps_store *store, uint32_t ms)
     atomic_store(&store->max_recovery_ms, ms == 0 ? DEFAULT_RECOVERY_MS : ms);
 }
 
+/* From no log to a log: what is not in the log has to be in the file first, and the log goes on
+ * after it. Transactions are kept out by txn_open; the token is free, as checkpoints need it. */
+static int begin_logging(struct ps_store *store)
+{
+    int rc = checkpoint_run(store, false);
+    if (rc != 0) {
+        return rc;
+    }
+    struct ps_fault fault = {0};
+    store->log_allowance = 0;
+    pthread_mutex_lock(&store->log_mu);
+    pthread_mutex_lock(&store->mu);
+    struct log_pos pos = store->file_state->pos;
+    pthread_mutex_unlock(&store->mu);
+    rc = log_start(store->log, &pos, &fault);
+    if (rc == 0) {
+        log_end(store->log, &store->log_end);
+    }
+    pthread_mutex_unlock(&store->log_mu);
+    return rc == 0 ? 0
+                   : store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s",
+                                 fault.what);
+}
+
 int ps_set_durability(struct ps_store *store, enum ps_durability level)
 {
     pthread_mutex_lock(&store->mu);
     while (store->token_taken || store->txn_open) {
         pthread_cond_wait(&store->cond, &store->mu);
     }
-    store->token_taken = store->txn_open = true;
+    store->txn_open = true; /* nobody executes; what was executed is published, or dropped */
+    while (store->unpublished > 0) {
+        pthread_cond_wait(&store->cond, &store->mu);
+    }
+    int rc = store->poisoned;
     pthread_mutex_unlock(&store->mu);
-    int rc = token_prepare(store);
     if (rc == 0 && ps_get_durability(store) == PS_NONE && level != PS_NONE) {
-        /* What is not in the log has to be in the file first, and the log goes on after it. */
-        rc = checkpoint_run(store, true);
-        if (rc == 0) {
-            struct ps_fault fault = {0};
-            pthread_mutex_lock(&store->log_mu);
-            rc = log_start(store->log, &store->meta.pos, &fault);
-            log_end(store->log, &store->log_end);
-            pthread_mutex_unlock(&store->log_mu);
-            if (rc != 0) {
-                store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s", fault.what);
-            }
-        }
+        rc = begin_logging(store);
     }
     if (rc == 0) {
         atomic_store(&store->durability, (int)level);
     }
     pthread_mutex_lock(&store->mu);
     store->txn_open = false;
+    pthread_cond_broadcast(&store->cond);
     pthread_mutex_unlock(&store->mu);
-    token_give(store);
     return rc;
 }
 

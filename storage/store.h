@@ -74,6 +74,7 @@ enum group_status { GROUP_QUEUED, GROUP_WRITING, GROUP_PUBLISHED, GROUP_DROPPED 
 struct waiter {
     bool done;
     int rc;
+    uint64_t drops; /* of one that changed nothing: store.drops when it ended */
 };
 
 /* An executed transaction on its way to being published, with what is needed to undo it. */
@@ -208,6 +209,7 @@ struct ps_store {
     struct tree_name *names;
     unsigned char snapshot_taken[READER_SLOTS];
     unsigned unpublished;
+    uint64_t drops;  /* times that unpublished states were dropped */
     bool log_broken; /* unpublished states were dropped: undo before the next transaction */
     int poisoned;    /* PS_POISONED once a sync failed */
     _Atomic uint64_t durable_seq;
@@ -292,6 +294,8 @@ void snapshot_fini(struct ps_snapshot *snap);
 /* ---- states and publication (state.c) ------------------------------------------------------- */
 
 struct state *state_new(struct ps_store *store); /* mu not held */
+/* To the pool; nobody has seen it. mu not held. */
+void state_give_back(struct ps_store *store, struct state *state);
 /* All but the stamp, and the log position, which an unpublished state does not know yet. */
 int state_copy(struct state *to, const struct state *from);
 int state_room(struct state *state, uint32_t ntrees);

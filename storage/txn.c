@@ -60,15 +60,18 @@ int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay, bool inter
     txn->internal = internal;
     txn->group = group_new(store);
     txn->state = state_new(store);
-    if (txn->group == NULL || txn->state == NULL) {
+    int rc = txn->group == NULL || txn->state == NULL ? PS_NOMEM : start_from_tip(store, txn);
+    if (rc != 0) {
         if (txn->group != NULL) {
             group_recycle(store, txn->group);
         }
-        state_free(txn->state);
-        return PS_NOMEM;
+        if (txn->state != NULL) {
+            state_give_back(store, txn->state);
+        }
+        return rc;
     }
     txn->view = (struct ps_view){.store = store, .state = txn->state, .txn = txn};
-    return start_from_tip(store, txn);
+    return 0;
 }
 
 /* Slots run low: a checkpoint is under way, and transactions are held up the more the fewer are
@@ -193,7 +196,9 @@ static int wait_for_slots(struct ps_store *store, struct ps_txn *txn)
     token_take(store);
     int prepared = token_prepare(store);
     rc = rc != 0 ? rc : prepared;
-    return rc != 0 ? rc : start_from_tip(store, txn);
+    int started = start_from_tip(store, txn); /* whatever went wrong: the old tip may be gone */
+    txn->error = started;
+    return rc != 0 ? rc : started;
 }
 
 static int room_for_slots(struct ps_store *store, struct ps_txn *txn, uint64_t need)
@@ -230,6 +235,9 @@ static int room_in_file(struct ps_store *store, uint64_t need, bool deletes_only
 int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes)
 {
     struct ps_store *store = txn->view.store;
+    if (txn->error != 0) {
+        return txn->error;
+    }
     uint64_t need = ops * slots_per_op(store);
     if (bytes > key_inline_max(store->page_size)) {
         need += (bytes >> store->page_shift) + 2 * ops + 1;
@@ -445,10 +453,7 @@ void txn_discard(struct ps_txn *txn)
     struct ps_store *store = txn->view.store;
     txn_undo(store, txn->group, 0, 0);
     group_recycle(store, txn->group);
-    pthread_mutex_lock(&store->mu);
-    txn->state->next = store->state_pool;
-    store->state_pool = txn->state;
-    pthread_mutex_unlock(&store->mu);
+    state_give_back(store, txn->state);
     txn->group = NULL;
     txn->state = NULL;
     txn->view.state = NULL;
