@@ -189,24 +189,31 @@ static int compare_ops(const void *a, const void *b)
     return c != 0 ? c : (x->order > y->order) - (x->order < y->order);
 }
 
+/* Not found is no error: a commit that was replayed in pieces may be replayed again from its
+ * beginning onto what its end had dropped already, and a delete may have lost its put to merging. */
 static int replay_one(struct ps_txn *txn, const struct replay_op *op)
 {
     int rc;
     ps_tree made;
     switch (op->op) {
     case OP_PUT:
-        return ps_put(txn, op->tree, op->key, op->value);
+        rc = ps_put(txn, op->tree, op->key, op->value);
+        break;
     case OP_DELETE:
         rc = ps_delete(txn, op->tree, op->key);
-        return rc == PS_NOTFOUND ? 0 : rc; /* a later put and this delete may have been merged */
+        break;
     case OP_CREATE:
         rc = ps_tree_create(txn, op->key, &made);
-        return rc == 0 && made != op->tree ? PS_CORRUPT : rc;
+        rc = rc == 0 && made != op->tree ? PS_CORRUPT : rc;
+        break;
     case OP_DROP:
-        return ps_tree_drop(txn, op->tree);
+        rc = ps_tree_drop(txn, op->tree);
+        break;
     default:
-        return ps_clear(txn, op->tree);
+        rc = ps_clear(txn, op->tree);
+        break;
     }
+    return rc == PS_NOTFOUND ? 0 : rc;
 }
 
 /* Applies ops [from, to): between barriers in key order, the last of each key alone. */
