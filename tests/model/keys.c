@@ -40,12 +40,17 @@ static size_t counted_key(struct keygen *gen, struct rng *rng, unsigned char *bu
     return 8;
 }
 
+/* Four groups of keys, each with a long prefix of its own; and, rarely, keys between two groups,
+ * with which a page has next to nothing in common. */
 static size_t prefix_key(struct keygen *gen, struct rng *rng, unsigned char *buffer)
 {
-    size_t len = gen->page_size / 8 - 24;
+    size_t len = gen->page_size / 8 - 24, middle = len / 2;
     memset(buffer, 'p', len);
-    if (rng_one_in(rng, 3))
-        buffer[len / 2] = (unsigned char)rng_between(rng, 'o', 'q');
+    buffer[middle] = (unsigned char)rng_between(rng, 'a', 'd');
+    if (rng_one_in(rng, 25)) {
+        buffer[middle + 1] = rng_one_in(rng, 2) ? '~' : '!';
+        return middle + 2;
+    }
     return len +
            (size_t)snprintf((char *)buffer + len, 16, "%06u", (unsigned)rng_below(rng, gen->space));
 }

@@ -59,7 +59,8 @@ struct progress {
 void totals_add_store(struct progress *progress, struct ps_store *store);
 /* Adds one round's counters to the sum. */
 void totals_add(struct progress *sum, const struct progress *round);
-/* Prints the counters as NOTE lines; the number of paths that had to be taken and were not. */
-unsigned totals_print(const struct progress *sum, bool require);
+/* Prints the counters as NOTE lines; the number of paths that had to be taken in so many operations
+ * and were not. */
+unsigned totals_print(const struct progress *sum, uint64_t operations);
 
 #endif

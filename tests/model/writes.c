@@ -188,11 +188,9 @@ static void change_delete(struct round *r, int tree, struct ps_slice key)
     use_reservation(r, key.len);
 }
 
-/* A put or a delete: growing for a quarter of the round, shrinking for the next, and so on. */
-void op_change(struct round *r)
+/* A put or a delete: trees grow for three eighths of the round and shrink for one, twice. */
+static void change_one(struct round *r)
 {
-    if (!r->txn)
-        begin_transaction(r);
     int tree = pick_tree(r, &r->now);
     if (tree < 0)
         return;
@@ -204,6 +202,16 @@ void op_change(struct round *r)
         change_put(r, tree, key);
     else
         change_delete(r, tree, key);
+}
+
+/* One change, or a few where transactions are large; then the end of the transaction, perhaps. */
+void op_change(struct round *r)
+{
+    uint64_t changes = r->config.commit_every >= 25 ? rng_between(&r->rng, 1, 6) : 1;
+    if (!r->txn)
+        begin_transaction(r);
+    for (; changes > 0; changes--)
+        change_one(r);
     if (rng_one_in(&r->rng, r->config.commit_every))
         end_transaction(r, rng_one_in(&r->rng, 12));
 }
