@@ -6,17 +6,20 @@
 #include <assert.h>
 #include <stdio.h>
 
+/* Operations from which a path must have been taken. */
+enum { NEVER = 0, USUAL = 50000, RARE = 200000 };
+
 /* The engine's path counters. A required one that stays at 0 fails the suite: the test then has
  * not shown what it is there to show. What needs readers in other threads, or another suite's
  * faults, is printed only. */
 static const struct path {
     const char *name;
     size_t offset;
-    uint64_t from; /* operations from which it must have been taken; 0: it need not */
+    uint64_t from;
 } paths[] = {
-#define PATH(field, required)                             \
-    {                                                     \
-#field, offsetof(struct ps_stat, field), required \
+#define PATH(field, from)                             \
+    {                                                 \
+#field, offsetof(struct ps_stat, field), from \
     }
     PATH(commits, USUAL),          PATH(checkpoints, USUAL),
     PATH(checkpoint_pages, USUAL), PATH(relinks, USUAL),
@@ -30,10 +33,8 @@ static const struct path {
     PATH(aborts, USUAL),           PATH(states_dropped, USUAL),
     PATH(log_epochs, USUAL),       PATH(log_pieces, USUAL),
     PATH(log_syncs, USUAL),        PATH(snapshots_pinned, USUAL),
-    PATH(snapshot_retries, 0),
+    PATH(snapshot_retries, NEVER),
 #undef PATH
-#undef USUAL
-#undef RARE
 };
 
 #define PATHS (sizeof paths / sizeof *paths)
