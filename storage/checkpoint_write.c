@@ -21,6 +21,12 @@ static int failed(struct checkpoint *c, int err, uint64_t offset)
     return store_fault(c->store, rc, err, c->store->file_path, offset, "writing a checkpoint");
 }
 
+/* The log grew faster than this checkpoint shortens it: replaying would soon take too long. */
+static bool late(struct ps_store *store)
+{
+    return atomic_load(&store->ops_since_checkpoint) > replay_budget(store) / 4 * 3;
+}
+
 /* Lets others have the device and, unless someone waits for slots, pauses. */
 static int pace(struct checkpoint *c)
 {
@@ -41,7 +47,7 @@ static int pace(struct checkpoint *c)
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&store->mu);
     int timed_out = 0;
-    while (!store->hurry && timed_out == 0) {
+    while (!store->hurry && !late(store) && timed_out == 0) {
         timed_out = pthread_cond_timedwait(&store->checkpoint_cond, &store->mu, &until);
     }
     pthread_mutex_unlock(&store->mu);

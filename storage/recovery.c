@@ -20,8 +20,10 @@
 #include "storage/node.h"
 #include "storage/store.h"
 
-#define BATCH_OPS   65536u
-#define BATCH_BYTES (UINT64_C(32) << 20)
+#define BATCH_OPS    65536u
+#define WARM_FROM    4096u /* operations: fewer are not worth a thread */
+#define WARM_AT_ONCE 64u
+#define BATCH_BYTES  (UINT64_C(32) << 20)
 
 struct replay_op {
     uint8_t op;
@@ -190,7 +192,8 @@ static int compare_ops(const void *a, const void *b)
 }
 
 /* Not found is no error: a commit that was replayed in pieces may be replayed again from its
- * beginning onto what its end had dropped already, and a delete may have lost its put to merging. */
+ * beginning onto what its end had dropped already, and a delete may have lost its put to merging.
+ */
 static int replay_one(struct ps_txn *txn, const struct replay_op *op)
 {
     int rc;
@@ -216,6 +219,47 @@ static int replay_one(struct ps_txn *txn, const struct replay_op *op)
     return rc == PS_NOTFOUND ? 0 : rc;
 }
 
+/* ---- warming: another thread reads ahead what the replay will change ----------------------------
+ */
+
+struct warmer {
+    pthread_t thread;
+    bool runs;
+    struct ps_view view;
+    const struct replay_op *ops;
+    size_t n;
+};
+
+static void *warm(void *arg)
+{
+    struct warmer *w = arg;
+    struct ps_lookup lookups[WARM_AT_ONCE];
+    for (size_t at = 0; at < w->n;) {
+        size_t n = 0;
+        for (; n < WARM_AT_ONCE && at < w->n; n++, at++) {
+            lookups[n] = (struct ps_lookup){.tree = w->ops[at].tree, .key = w->ops[at].key};
+        }
+        ps_get_many(&w->view, lookups, n); /* what is damaged, the replay itself will meet */
+    }
+    return NULL;
+}
+
+static void warmer_start(struct warmer *w, struct ps_store *store, const struct replay_op *ops,
+                         size_t n)
+{
+    w->view = (struct ps_view){.store = store, .state = atomic_load(&store->published)};
+    w->ops = ops;
+    w->n = n;
+    w->runs = n >= WARM_FROM && pthread_create(&w->thread, NULL, warm, w) == 0;
+}
+
+static void warmer_end(struct warmer *w)
+{
+    if (w->runs) {
+        pthread_join(w->thread, NULL);
+    }
+}
+
 /* Applies ops [from, to): between barriers in key order, the last of each key alone. */
 static int replay_range(struct ps_txn *txn, struct replay_op *ops, size_t from, size_t to)
 {
@@ -226,6 +270,8 @@ static int replay_range(struct ps_txn *txn, struct replay_op *ops, size_t from, 
             end++;
         }
         qsort(ops + from, end - from, sizeof *ops, compare_ops);
+        struct warmer warmer;
+        warmer_start(&warmer, txn->view.store, ops + from, end - from);
         for (size_t i = from; rc == 0 && i < end; i++) {
             bool last = i + 1 == end || ops[i].tree != ops[i + 1].tree ||
                         ops[i].key.len != ops[i + 1].key.len ||
@@ -233,6 +279,7 @@ static int replay_range(struct ps_txn *txn, struct replay_op *ops, size_t from, 
                          memcmp(ops[i].key.data, ops[i + 1].key.data, ops[i].key.len) != 0);
             rc = last ? replay_one(txn, &ops[i]) : 0;
         }
+        warmer_end(&warmer);
         if (rc == 0 && end < to) {
             rc = replay_one(txn, &ops[end++]);
         }
@@ -334,7 +381,7 @@ static int replay_batch(struct replay *r)
             }
         }
     }
-    if (rc == 0 && checkpoint_due(store) && store->arena.used * 2 > store->arena.capacity) {
+    if (rc == 0 && store->arena.used / 4 > store->arena.capacity / 5) {
         rc = checkpoint_run(store, true);
         rc = rc == PS_NOSPACE ? 0 : rc; /* what does not fit without it says so itself */
     }
@@ -424,7 +471,7 @@ static int leave_arena(struct ps_store *store, uint64_t capacity)
 {
     harvest(store);
     reclaim(store);
-    int rc = store->arena.used * 2 > capacity ? checkpoint_run(store, true) : 0;
+    int rc = store->arena.used / 4 > capacity / 5 ? checkpoint_run(store, true) : 0;
     harvest(store);
     reclaim(store);
     PS_ASSERT(rc != 0 || store->arena.used <= capacity);

@@ -377,6 +377,7 @@ void checkpoint_thread_stop(struct ps_store *store);
 int checkpoint_run(struct ps_store *store, bool with_token);
 /* Asks for one; wait: until it is done. */
 int checkpoint_ask(struct ps_store *store, bool wait);
+uint64_t replay_budget(struct ps_store *store);
 bool checkpoint_due(struct ps_store *store); /* with the token */
 void checkpoint_if_due(struct ps_store *store);
 int meta_write_both(struct ps_store *store, const struct meta *meta, struct state *file_state);
