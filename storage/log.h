@@ -73,7 +73,8 @@ uint64_t log_segment_size(const struct log *log);
 int log_scan(struct log *log, const struct log_pos *from, struct log_pos *end, uint64_t *torn,
              struct ps_fault *fault);
 
-/* Syncs every segment that holds something of [from, end): before what it says is served. */
+/* Writes every segment that holds something of [from, end) again, up to the end, and syncs it:
+ * before what it says is served. */
 int log_sync_range(struct log *log, const struct log_pos *from, const struct log_pos *end,
                    struct ps_fault *fault);
 

@@ -14,6 +14,7 @@
  * Reading changes no file. A crash leaves nothing.
  * Threads: one, while nothing else uses the log.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -466,6 +467,22 @@ int log_replay(struct log *log, const struct log_pos *from, const struct log_pos
     return rc;
 }
 
+/* Writes the first bytes of an open segment once more. */
+static int write_again(struct log *log, int fd, uint64_t bytes)
+{
+    uint64_t most = 256 * 1024;
+    uint8_t *buf = malloc((size_t)most);
+    int rc = buf == NULL ? -ENOMEM : 0;
+
+    for (uint64_t at = 0; rc == 0 && at < bytes; at += most) {
+        size_t len = (size_t)(bytes - at < most ? bytes - at : most);
+        ssize_t n = log->vfs->pread(log->vfs->ctx, fd, buf, len, at);
+        rc = n < 0 ? (int)n : log->vfs->pwrite(log->vfs->ctx, fd, buf, (size_t)n, at);
+    }
+    free(buf);
+    return rc;
+}
+
 int log_sync_range(struct log *log, const struct log_pos *from, const struct log_pos *end,
                    struct ps_fault *fault)
 {
@@ -483,10 +500,15 @@ int log_sync_range(struct log *log, const struct log_pos *from, const struct log
         fd = log->vfs->open(log->vfs->ctx, path, O_RDWR, 0);
         if (fd < 0)
             return log_fail_call(fault, fd, path, 0, "open");
-        rc = log->vfs->fdatasync(log->vfs->ctx, fd);
+        /* After a sync that failed in an earlier process the system may believe clean what is not
+         * on the device: only what is written again is sure to be synced. */
+        rc = write_again(log, fd,
+                         segment->number < last ? log->segment_size
+                                                : end->position % log->segment_size);
+        rc = rc != 0 ? rc : log->vfs->fdatasync(log->vfs->ctx, fd);
         (void)log->vfs->close(log->vfs->ctx, fd);
         if (rc != 0)
-            return log_fail_call(fault, rc, path, 0, "fdatasync");
+            return log_fail_call(fault, rc, path, 0, "writing and syncing again");
     }
     return 0;
 }

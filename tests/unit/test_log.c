@@ -391,6 +391,27 @@ static void sizes_out_of_range_and_other_versions_are_refused(void **state)
     assert_null(log);
 }
 
+static void what_a_failed_sync_lost_is_on_the_device_before_it_is_served(void **state)
+{
+    struct fixture *f = *state;
+    struct log_pos end;
+    uint64_t torn;
+
+    make_log(f, 60, 60);
+    append(f, LEN, 0);
+    assert_int_equal(log_write(f->log, &f->fault), 0);
+    memory_vfs_fail(f->disk, MEMORY_SYNC, 1, EIO, false);
+    assert_int_not_equal(log_sync(f->log, &f->fault), 0);
+    close_log(f);
+    assert_int_equal(open_log(f), 0);
+    assert_int_equal(scan(f, &beginning, &end, &torn), 0);
+    assert_int_equal(end.seq, 61); /* the system shows it, and believes it clean */
+    assert_int_equal(log_sync_range(f->log, &beginning, &end, &f->fault), 0);
+    close_log(f);
+    memory_vfs_crash(f->disk);
+    expect_end(f, &beginning, 61);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +431,7 @@ int main(void)
         TEST(a_failing_read_is_an_error_not_damage),
         TEST(after_a_failed_write_the_log_goes_on_in_a_new_epoch),
         TEST(after_a_failed_sync_no_epoch_can_begin),
+        TEST(what_a_failed_sync_lost_is_on_the_device_before_it_is_served),
         TEST(sizes_out_of_range_and_other_versions_are_refused),
     };
 
