@@ -45,6 +45,12 @@ int arena_open(struct arena *arena, uint64_t capacity, uint64_t most, uint32_t p
     return 0;
 }
 
+void arena_use_huge_pages(struct arena *arena)
+{
+    size_t bytes = (size_t)(arena->classes[0].runs << arena->page_shift);
+    (void)madvise(arena->memory, bytes, MADV_HUGEPAGE); /* a kernel that will not is no harm */
+}
+
 void arena_close(struct arena *arena)
 {
     if (arena->memory != NULL) {

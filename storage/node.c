@@ -108,6 +108,11 @@ static inline unsigned lower_bound(const uint32_t *heads, unsigned lo, unsigned 
     return base + (n == 1 && heads[base] < head);
 }
 
+unsigned node_guess(const struct page *p, struct ps_slice key)
+{
+    return lower_bound(node_heads(p), 0, p->count, head_of(key.data, key.len, p->prefix_len));
+}
+
 int node_search(struct ps_store *store, const struct page *p, struct ps_slice key, unsigned from,
                 unsigned *index, bool *exact)
 {

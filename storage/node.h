@@ -102,6 +102,8 @@ static inline uint32_t node_used(const struct page *p, uint32_t page_size)
 void node_init(struct page *p, uint32_t page_size, uint8_t kind, uint8_t level,
                const uint8_t *prefix, uint32_t prefix_len);
 
+/* Where a leaf's index says that `key` is likely to be, without looking at any cell. */
+unsigned node_guess(const struct page *p, struct ps_slice key);
 /* The first entry whose key is >= key, from entry `from` on (1 in branches). */
 int node_search(struct ps_store *store, const struct page *p, struct ps_slice key, unsigned from,
                 unsigned *index, bool *exact);

@@ -506,6 +506,7 @@ static int replay_log(struct ps_store *store, struct ps_recovery *report, struct
     reclaim(store);
     if (rc == 0) {
         atomic_store(&store->durable_seq, store->tip->seq);
+        log_recycle(store->log, &store->meta.pos); /* a used segment needs no filling with zeros */
         rc = log_start(store->log, &end, fault);
         log_end(store->log, &store->log_end);
     }

@@ -331,6 +331,7 @@ int ps_open(const char *dir, const struct ps_options *options, struct ps_store *
     }
     int rc = open_all(store, &report, fault);
     if (rc == 0 && !store->options.read_only_check) {
+        arena_use_huge_pages(&store->arena);
         rc = log_thread_start(store);
         if (rc == 0 && !store->options.manual_checkpoint) {
             rc = checkpoint_thread_start(store);
