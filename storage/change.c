@@ -25,14 +25,45 @@ static int done(struct ps_txn *txn, int rc, uint8_t op, ps_tree tree, struct ps_
     return rc;
 }
 
+static bool is_within(const void *p, const void *base, size_t bytes)
+{
+    return (uintptr_t)p - (uintptr_t)base < bytes;
+}
+
+/* What the caller read in this transaction would move while it is being put: a copy, to be freed.
+ */
+static int take_out(const struct ps_store *store, struct ps_slice *slice, void **copy)
+{
+    *copy = NULL;
+    if (slice->len == 0 || (!is_within(slice->data, store->arena.memory, store->arena.bytes) &&
+                            !is_within(slice->data, store->base[0], store->map_bytes))) {
+        return 0;
+    }
+    *copy = malloc(slice->len);
+    if (*copy == NULL) {
+        return PS_NOMEM;
+    }
+    memcpy(*copy, slice->data, slice->len);
+    slice->data = *copy;
+    return 0;
+}
+
 int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value)
 {
+    struct ps_store *store = txn->view.store;
+    void *key_copy = NULL;
+    void *value_copy = NULL;
     int rc = usable(txn, tree);
     if (rc == 0 && (key.len > PS_MAX_KEY || value.len > PS_MAX_VALUE)) {
         rc = PS_TOOBIG;
     }
+    rc = rc == 0 ? take_out(store, &key, &key_copy) : rc;
+    rc = rc == 0 ? take_out(store, &value, &value_copy) : rc;
     rc = rc == 0 ? ps_reserve(txn, 1, key.len + value.len + 1) : rc;
-    return rc != 0 ? rc : done(txn, tree_put(txn, tree, key, value), OP_PUT, tree, key, value);
+    rc = rc == 0 ? done(txn, tree_put(txn, tree, key, value), OP_PUT, tree, key, value) : rc;
+    free(key_copy);
+    free(value_copy);
+    return rc;
 }
 
 int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
@@ -42,9 +73,13 @@ int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
         rc = PS_NOTFOUND;
     }
     struct ps_slice ignored;
+    void *copy = NULL;
     rc = rc == 0 ? ps_get(&txn->view, tree, key, &ignored) : rc;
+    rc = rc == 0 ? take_out(txn->view.store, &key, &copy) : rc;
     rc = rc == 0 ? ps_reserve(txn, 1, 0) : rc;
-    return rc != 0 ? rc : done(txn, tree_delete(txn, tree, key), OP_DELETE, tree, key, nothing);
+    rc = rc == 0 ? done(txn, tree_delete(txn, tree, key), OP_DELETE, tree, key, nothing) : rc;
+    free(copy);
+    return rc;
 }
 
 int ps_clear(struct ps_txn *txn, ps_tree tree)

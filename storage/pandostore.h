@@ -223,6 +223,7 @@ int ps_tree_create(struct ps_txn *txn, struct ps_slice name, ps_tree *tree);
 /* Removes a tree with all that is in it. */
 int ps_tree_drop(struct ps_txn *txn, ps_tree tree);
 
+/* Key and value may be what was read in this transaction. */
 int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value);
 int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key); /* PS_NOTFOUND: none there */
 /* Removes every entry; visits no leaf (but those that hold overflowing entries). */

@@ -55,6 +55,45 @@ static void an_aborted_transaction_leaves_nothing(void **state)
     ps_abort(txn);
 }
 
+/* What was read in a transaction may be written in it: another key's value, a part of its own. */
+static void a_value_read_in_a_transaction_can_be_put_by_it(void **state)
+{
+    struct fixture *f = *state;
+    static char long_value[60001];
+    memset(long_value, 'x', sizeof long_value - 1);
+    memcpy(long_value + 30000, "middle", 6);
+    struct ps_slice value;
+    struct ps_txn *txn = fixture_begin(f);
+    assert_int_equal(ps_put(txn, f->tree, text("a"), text("0123456789")), 0);
+    assert_int_equal(ps_put(txn, f->tree, text("long"), text(long_value)), 0);
+    for (unsigned i = 0; i < 200; i++) { /* through splits of its page */
+        char key[8];
+        snprintf(key, sizeof key, "b%03u", i);
+        assert_int_equal(read_from(ps_txn_view(txn), f->tree, "a", &value), 0);
+        assert_int_equal(ps_put(txn, f->tree, text(key), value), 0);
+    }
+    assert_int_equal(read_from(ps_txn_view(txn), f->tree, "a", &value), 0);
+    value = (struct ps_slice){(const char *)value.data + 3, 4};
+    assert_int_equal(ps_put(txn, f->tree, text("a"), value), 0);
+    assert_int_equal(read_from(ps_txn_view(txn), f->tree, "long", &value), 0);
+    value = (struct ps_slice){(const char *)value.data + 30000, 6};
+    assert_int_equal(ps_put(txn, f->tree, text("long"), value), 0);
+    assert_int_equal(read_from(ps_txn_view(txn), f->tree, "a", &value), 0);
+    assert_int_equal(ps_put(txn, f->tree, value, value), 0);
+    assert_int_equal(ps_put(txn, f->tree, text("name"), text("gone")), 0);
+    assert_int_equal(ps_put(txn, f->tree, text("gone"), text("")), 0);
+    assert_int_equal(read_from(ps_txn_view(txn), f->tree, "name", &value), 0);
+    assert_int_equal(ps_delete(txn, f->tree, value), 0);
+    fixture_commit(txn);
+    fixture_reopen(f, false);
+    assert_stored(f, "a", "3456");
+    assert_stored(f, "b000", "0123456789");
+    assert_stored(f, "b199", "0123456789");
+    assert_stored(f, "long", "middle");
+    assert_stored(f, "gone", NULL);
+    assert_stored(f, "3456", "3456");
+}
+
 static void deleting_what_is_not_there_says_so_and_changes_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -349,6 +388,7 @@ int main(void)
         STORE_TEST(without_a_savepoint_there_is_none_to_end),
         STORE_TEST(a_name_gives_the_same_tree_again),
         STORE_TEST(a_dropped_tree_is_gone_with_all_that_is_in_it),
+        STORE_TEST(a_value_read_in_a_transaction_can_be_put_by_it),
         STORE_TEST(a_cleared_tree_is_empty_and_can_be_filled_again),
         STORE_TEST(started_commits_are_published_in_order_and_said_to_be),
         STORE_TEST(a_flush_makes_a_commit_durable),
