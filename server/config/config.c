@@ -431,10 +431,12 @@ int config_set(struct config *config, const struct config_change *changes, size_
     char ignored[160];
     const char *unused;
     int rc;
-    for (size_t i = 0; i < n; i++) {
-        before[changes[i].id] = config_show(config, changes[i].id);
-    }
     pthread_mutex_lock(&config->setting);
+    for (size_t i = 0; i < n; i++) {
+        if (before[changes[i].id] == NULL) { /* a name given twice is refused further down */
+            before[changes[i].id] = config_show(config, changes[i].id);
+        }
+    }
     rc = check_changes(changes, n, bad, reason);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         *bad = i;
