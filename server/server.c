@@ -451,6 +451,9 @@ static void undo_start(struct server *server)
     if (server->env.store != NULL) {
         ps_close(server->env.store, false);
     }
+    if (server->env.writer != NULL) {
+        writer_free(server->env.writer);
+    }
     server->env.config = NULL;
     server->env.log = NULL;
     free_server(server);
@@ -552,6 +555,7 @@ int server_stop(struct server *server)
         logger_write(log, LOG_NOTICE, "Making the last checkpoint before exiting.");
     }
     rc = ps_close(server->env.store, save);
+    writer_free(server->env.writer);
     logger_write(log, LOG_WARNING,
                  rc == 0 ? "Pando is now ready to exit, bye bye..."
                          : "Closing the store failed: %s",

@@ -560,6 +560,10 @@ void writer_stop(struct writer *w)
     pthread_join(w->thread, NULL);
     /* Nothing is executed any more; what was is published by now or when the log has written it. */
     ps_flush(w->env->store, w->executed_seq);
+}
+
+void writer_free(struct writer *w)
+{
     w->env->writer = NULL;
     mailbox_destroy(&w->box);
     pthread_mutex_destroy(&w->lock);

@@ -38,6 +38,8 @@ struct writer_room {
 int writer_start(struct exec_env *env, struct writer **writer);
 /* Ends after all that was submitted is done and released. */
 void writer_stop(struct writer *writer);
+/* After the store is closed: until then whoever publishes still calls writer_published. */
+void writer_free(struct writer *writer);
 
 /* Leaves a unit; writer_wake() after the last of a batch. */
 void writer_submit(struct writer *writer, struct unit *unit);
