@@ -491,7 +491,7 @@ int server_start(struct config *config, struct logger *log, const char *config_f
         return -1;
     }
     config_on_warning(config, on_config_warning, log);
-    config_freeze(config, on_setting, server); /* before there are threads that set anything */
+    config_listen(config, on_setting, server); /* before there are threads that set anything */
     if (open_store(server) != 0 || start_execution(server) != 0 || start_loops(server) != 0) {
         undo_start(server);
         return -1;

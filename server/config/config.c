@@ -285,9 +285,8 @@ void config_on_warning(struct config *config, void (*warn)(void *arg, const char
     config->warn_arg = arg;
 }
 
-void config_freeze(struct config *config, config_listener listener, void *arg)
+void config_listen(struct config *config, config_listener listener, void *arg)
 {
-    config->frozen = true;
     config->listener = listener;
     config->listener_arg = arg;
 }

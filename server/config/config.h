@@ -3,7 +3,7 @@
  *
  * Invariants
  *  1. A value that stands in a struct config has passed its row's check.
- *  2. CONFIG_IMMUTABLE values do not change after config_freeze().
+ *  2. CONFIG_IMMUTABLE values do not change after config_listen().
  *
  * Threads: numbers may be read at any time by any thread. Texts are copied out under a lock.
  * Setting is serialised by the lock; whoever must act on a change registers with
@@ -115,7 +115,7 @@ void config_settle(struct config *config);
  * may refuse (negative, *reason set): the value then stays as it was. Called on the setting thread.
  */
 typedef int (*config_listener)(void *arg, enum config_id id, const char **reason);
-void config_freeze(struct config *config, config_listener listener, void *arg);
+void config_listen(struct config *config, config_listener listener, void *arg);
 
 int64_t config_number(const struct config *config, enum config_id id);
 /* A copy (free it); never NULL but for lack of memory. */

@@ -15,7 +15,6 @@ struct config {
     _Atomic int64_t numbers[CONFIG_COUNT];
     char *texts[CONFIG_COUNT]; /* CONFIG_STRING and CONFIG_WORDS */
     _Atomic uint64_t output_hard, output_soft, output_seconds;
-    bool frozen;
     config_listener listener;
     void *listener_arg;
     void (*warn)(void *arg, const char *text);
