@@ -7,7 +7,7 @@
  *
  * Threads: numbers may be read at any time by any thread. Texts are copied out under a lock.
  * Setting is serialised by the lock; whoever must act on a change registers with
- * config_on_change().
+ * config_listen().
  */
 #ifndef PANDO_SERVER_CONFIG_CONFIG_H
 #define PANDO_SERVER_CONFIG_CONFIG_H

@@ -191,7 +191,7 @@ static void a_change_that_the_listener_refuses_is_taken_back(void **state)
     char reason[160];
     size_t bad;
     int refusing = 1;
-    config_freeze(*state, refuse, &refusing);
+    config_listen(*state, refuse, &refusing);
     assert_int_equal(config_set(*state, changes, 2, &bad, reason), -1);
     assert_string_equal(reason, "not now");
     assert_shown(*state, CONFIG_DURABILITY, "always");
