@@ -494,6 +494,10 @@ int ps_set_durability(struct ps_store *store, enum ps_durability level)
     if (rc == 0 && ps_get_durability(store) == PS_NONE && level != PS_NONE) {
         rc = begin_logging(store);
     }
+    if (rc == 0 && level == PS_NONE && ps_get_durability(store) != PS_NONE) {
+        /* Checkpoints without a log still name where it ended: that must be on the device. */
+        rc = ps_flush(store, ps_published(store));
+    }
     if (rc == 0) {
         atomic_store(&store->durability, (int)level);
     }

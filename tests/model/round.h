@@ -69,7 +69,7 @@ struct round {
     char dir[STORE_DIR_PATH];
     unsigned dirs;      /* directories made so far: each crash goes on in a new one */
     uint64_t armed_low; /* a crash copy is armed: what must survive it */
-    bool armed;
+    bool armed, armed_power;
 
     struct ps_store *store;
     uint64_t last_seq;    /* of the last commit started */

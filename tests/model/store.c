@@ -226,7 +226,8 @@ void follow_crash(struct round *r)
     name_dir(r, copy, r->dirs - 1);
     r->armed = false;
     crashfs_disarm(r->fs);
-    r->progress->doing = "opening what a crash within an operation left";
+    r->progress->doing = r->armed_power ? "opening what a power loss within an operation left"
+                                        : "opening what a kill within an operation left";
     go_on_in(r, copy, r->armed_low);
     r->progress->tally[TALLY_crashes_within_operations]++;
 }
@@ -255,6 +256,7 @@ void op_crash(struct round *r)
         return;
     }
     unsigned after = (unsigned)rng_between(&r->rng, 1, rng_one_in(&r->rng, 2) ? 8 : 120);
+    r->armed_power = power;
     r->armed_low = low;
     r->armed = true;
     crashfs_arm(r->fs, r->dir, copy, after, rng_next(&r->rng), loss);

@@ -283,6 +283,14 @@ static void raising_the_level_from_none_makes_what_is_there_durable(void **state
     assert_true(ps_durable(f->store) >= seq);
 }
 
+static void lowering_the_level_to_none_leaves_durable_what_was_logged(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t seq = fixture_put(f, "a", "1");
+    assert_int_equal(ps_set_durability(f->store, PS_NONE), 0);
+    assert_true(ps_durable(f->store) >= seq);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +313,7 @@ int main(void)
         STORE_TEST(a_check_only_opening_changes_no_file),
         STORE_TEST(at_level_none_the_last_checkpoint_is_what_survives),
         STORE_TEST(raising_the_level_from_none_makes_what_is_there_durable),
+        STORE_TEST(lowering_the_level_to_none_leaves_durable_what_was_logged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
