@@ -86,6 +86,17 @@ struct unit *unit_new(struct unit_stock *stock, struct session *session,
     return unit;
 }
 
+void unit_write_rest(const struct unit *unit, struct resp_out *out)
+{
+    for (uint32_t i = unit->done; i < unit->count; i++) {
+        const struct unit_command *c = &unit->commands[i];
+        resp_write_array(out, c->argc);
+        for (uint32_t j = 0; j < c->argc; j++) {
+            resp_write_bulk(out, unit->argv[c->first + j].data, unit->argv[c->first + j].len);
+        }
+    }
+}
+
 void unit_release(struct unit_stock *stock, struct unit *unit)
 {
     session_queue_free(unit->spent);

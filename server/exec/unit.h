@@ -64,6 +64,8 @@ struct unit_stock {
 struct unit *unit_new(struct unit_stock *stock, struct session *session,
                       const struct unit_source *commands, size_t n, const struct ps_slice *argv,
                       size_t out_limit);
+/* Writes the commands that were not executed as a client would send them. */
+void unit_write_rest(const struct unit *unit, struct resp_out *out);
 /* Gives a unit back to the stock, or frees it when it is large or the stock is full. */
 void unit_release(struct unit_stock *stock, struct unit *unit);
 void unit_stock_free(struct unit_stock *stock);

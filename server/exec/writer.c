@@ -330,6 +330,9 @@ static int run_commands(struct writer *w, struct unit *unit)
     while (unit->done < unit->count && !unit->session->closing &&
            !atomic_load_explicit(&unit->session->killed, memory_order_relaxed)) {
         struct unit_command *c = &unit->commands[unit->done];
+        if (dispatch_place(unit->session, c->row, c->argc, unit->argv + c->first) == PLACE_POOL) {
+            return 0; /* what is left goes back and is executed where it belongs */
+        }
         int rc = dispatch_run(x, unit->session, c->row, c->argc, unit->argv + c->first, NULL);
         if (rc == PS_BUSY) {
             rc = group_split(w, unit);

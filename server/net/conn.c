@@ -294,6 +294,25 @@ size_t conn_receive(struct conn *conn, char *space, size_t room)
     return (size_t)n;
 }
 
+bool conn_unread(struct conn *conn, const struct unit *unit)
+{
+    struct resp_out out;
+    resp_out_init(&out);
+    unit_write_rest(unit, &out);
+    resp_write_raw(&out, conn->in != NULL ? conn->in : "", conn->in_len);
+    if (out.status != 0) {
+        resp_out_free(&out);
+        return false;
+    }
+    free(conn->in);
+    conn->in = out.buf; /* from malloc, as ours */
+    conn->in_len = out.len;
+    conn->in_cap = out.cap;
+    resp_parser_reset(&conn->parser);
+    note_input(conn);
+    return true;
+}
+
 void conn_keep_input(struct conn *conn)
 {
     size_t left = conn->data_len - conn->data_off;

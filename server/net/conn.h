@@ -100,6 +100,9 @@ void conn_check_soft_limit(struct conn *conn, int64_t now_ms);
 /* Receives once. `space` is the loop's buffer; input that belongs behind a leftover goes to `in`.
  * Returns the bytes used of space. Sets conn->data. The connection may be dead afterwards. */
 size_t conn_receive(struct conn *conn, char *space, size_t room);
+/* Puts commands that a unit brought back unexecuted before the input that waits. false: no memory.
+ */
+bool conn_unread(struct conn *conn, const struct unit *unit);
 /* Keeps what was not used of conn->data for the next turn. */
 void conn_keep_input(struct conn *conn);
 

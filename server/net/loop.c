@@ -207,6 +207,10 @@ static void take_unit_back(struct loop *loop, struct unit *unit)
     if (unit->out.status != 0) {
         conn_over_limit(conn);
     }
+    if (unit->done < unit->count && conn->stage == CONN_OPEN && !conn->session.closing &&
+        !conn_unread(conn, unit)) {
+        conn_kill(conn);
+    }
     unit_release(&loop->units, unit);
     if (conn->session.killed) {
         conn_kill(conn);

@@ -343,6 +343,25 @@ static void a_unit_from_the_stock_is_as_good_as_new(void **state)
     runner_end(&r);
 }
 
+static void the_rest_of_a_unit_can_be_written_as_it_was_sent(void **state)
+{
+    static const char *const lines[] = {"SET a 1", "KEYS *", "PING"};
+    struct runner r;
+    struct unit_stock stock = {0};
+    struct unit *unit;
+    runner_begin(&r, state);
+    unit = make_unit(&r, lines, 3, &stock);
+    unit->done = 1;
+    resp_out_begin(&r.out, 2, SIZE_MAX);
+    unit_write_rest(unit, &r.out);
+    assert_int_equal(r.out.len, strlen("*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n*1\r\n$4\r\nPING\r\n"));
+    assert_memory_equal(r.out.buf, "*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n*1\r\n$4\r\nPING\r\n",
+                        r.out.len);
+    unit_release(&stock, unit);
+    unit_stock_free(&stock);
+    runner_end(&r);
+}
+
 #define ON_STORE(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -360,6 +379,7 @@ int main(void)
         ON_STORE(after_a_mark_only_what_follows_it_is_taken_back),
         ON_STORE(a_unit_that_failed_answers_one_error_for_each_command),
         ON_STORE(a_unit_from_the_stock_is_as_good_as_new),
+        ON_STORE(the_rest_of_a_unit_can_be_written_as_it_was_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
