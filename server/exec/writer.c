@@ -18,6 +18,7 @@
 
 #include "server/config/config.h"
 #include "server/exec/dispatch.h"
+#include "server/exec/unit_list.h"
 #include "server/keyspace/keyspace.h"
 #include "server/observe/logger.h"
 #include "server/observe/metrics.h"
@@ -35,11 +36,6 @@
 #define MAINTAIN_STEPS 128u
 #define MAX_HINTS      1024u
 #define MAX_HOMES      16u /* loops that are woken in one go */
-
-struct unit_list {
-    struct unit *head, **tail;
-    size_t count;
-};
 
 struct hint {
     struct mail mail; /* first */
@@ -75,45 +71,6 @@ struct writer {
     struct unit_list waiting;
     _Atomic uint64_t units, commands, groups, splits, retries, failures, hints_done;
 };
-
-static void list_init(struct unit_list *list)
-{
-    *list = (struct unit_list){NULL, &list->head, 0};
-}
-
-static void list_push(struct unit_list *list, struct unit *unit)
-{
-    unit->next = NULL;
-    *list->tail = unit;
-    list->tail = &unit->next;
-    list->count++;
-}
-
-static struct unit *list_pop(struct unit_list *list)
-{
-    struct unit *unit = list->head;
-    list->head = unit->next;
-    if (list->head == NULL) {
-        list->tail = &list->head;
-    }
-    list->count--;
-    return unit;
-}
-
-/* Moves all of `from` before the first of `to`. */
-static void list_prepend(struct unit_list *to, struct unit_list *from)
-{
-    if (from->head == NULL) {
-        return;
-    }
-    *from->tail = to->head;
-    if (to->head == NULL) {
-        to->tail = from->tail;
-    }
-    to->head = from->head;
-    to->count += from->count;
-    list_init(from);
-}
 
 static void count(_Atomic uint64_t *counter, uint64_t n)
 {
