@@ -278,6 +278,9 @@ void space_free(struct space *space, page_ref first, uint32_t pages)
 
 int space_reserve(struct space *space, uint64_t pages)
 {
+    if (atomic_load_explicit(&space->free, memory_order_relaxed) >= pages) {
+        return 0;
+    }
     pthread_mutex_lock(&space->mu);
     int rc = space->free >= pages ? 0 : grow(space, pages - space->free);
     pthread_mutex_unlock(&space->mu);
@@ -286,10 +289,7 @@ int space_reserve(struct space *space, uint64_t pages)
 
 uint64_t space_free_pages(struct space *space)
 {
-    pthread_mutex_lock(&space->mu);
-    uint64_t free_pages = space->free;
-    pthread_mutex_unlock(&space->mu);
-    return free_pages;
+    return atomic_load_explicit(&space->free, memory_order_relaxed);
 }
 
 uint64_t space_pages(struct space *space)

@@ -21,6 +21,7 @@
 #define PANDO_STORAGE_SPACE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "storage/page.h"
 #include "storage/pandostore.h"
@@ -55,7 +56,7 @@ struct space {
     unsigned top;    /* level of the root */
     uint64_t pages;  /* in the file */
     uint64_t most;   /* it may grow to: what is mapped */
-    uint64_t free;   /* not used */
+    _Atomic uint64_t free; /* not used; changed under mu, read without */
     uint64_t hint;   /* where to look next */
     bool no_extents; /* no run of SPACE_EXTENT pages was found in a whole round */
 };

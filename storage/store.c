@@ -237,9 +237,29 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
     return rc;
 }
 
+/* A blank data file beside a log with commits is not a new store: the file was lost. (A store whose
+ * making was interrupted has a log without commits.) */
+static int refuse_lost_file(struct ps_store *store, struct ps_fault *fault)
+{
+    struct log_pos none = {0};
+    struct log_pos end;
+    uint64_t torn;
+    int rc = log_scan(store->log, &none, &end, &torn, fault);
+    if (rc == PS_CORRUPT || (rc == 0 && end.seq > 0)) {
+        fault_set(fault, PS_CORRUPT, 0, store->file_path, 0,
+                  "the data file is blank although the log beside it holds commits");
+        return PS_CORRUPT;
+    }
+    return rc;
+}
+
 /* A new store is made by its first checkpoint, of nothing. */
 static int create(struct ps_store *store, struct ps_fault *fault)
 {
+    int lost = refuse_lost_file(store, fault);
+    if (lost != 0) {
+        return lost;
+    }
     store->meta.page_size = store->page_size;
     if (getrandom(store->meta.id, sizeof store->meta.id, 0) != sizeof store->meta.id) {
         return fail_at(store, fault, -EIO, store->dir, "random numbers");

@@ -431,6 +431,7 @@ int config_set(struct config *config, const struct config_change *changes, size_
     const char *unused;
     int rc;
     pthread_mutex_lock(&config->setting);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): all of `before` is freed at the end */
     for (size_t i = 0; i < n; i++) {
         if (before[changes[i].id] == NULL) { /* a name given twice is refused further down */
             before[changes[i].id] = config_show(config, changes[i].id);

@@ -291,6 +291,20 @@ static void lowering_the_level_to_none_leaves_durable_what_was_logged(void **sta
     assert_true(ps_durable(f->store) >= seq);
 }
 
+static void a_lost_data_file_beside_a_log_with_commits_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    fixture_put(f, "a", "1");
+    fixture_close(f, false);
+    char path[STORE_DIR_PATH + 16];
+    snprintf(path, sizeof path, "%s/pando.db", f->dir);
+    assert_int_equal(unlink(path), 0);
+    struct ps_fault fault = {0};
+    assert_int_equal(ps_open(f->dir, &f->options, &f->store, NULL, &fault), PS_CORRUPT);
+    assert_non_null(strstr(fault.file, "pando.db"));
+    assert_non_null(strstr(fault.what, "log beside it holds commits"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +328,7 @@ int main(void)
         STORE_TEST(at_level_none_the_last_checkpoint_is_what_survives),
         STORE_TEST(raising_the_level_from_none_makes_what_is_there_durable),
         STORE_TEST(lowering_the_level_to_none_leaves_durable_what_was_logged),
+        STORE_TEST(a_lost_data_file_beside_a_log_with_commits_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
