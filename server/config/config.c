@@ -19,6 +19,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#define DIRTY_MEMORY_LEAST (4 * 1024 * 1024) /* the longest key and value fit, in any page size */
+
 enum { FSYNC_EVERYSEC, FSYNC_ALWAYS, FSYNC_NO };
 
 static void refuse(char reason[160], const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -235,6 +237,10 @@ int config_assign(struct config *config, enum config_id id, const char *const *w
     }
     if (id == CONFIG_PAGE_SIZE && (number & (number - 1)) != 0) {
         refuse(reason, "argument must be a power of two");
+        return -1;
+    }
+    if (id == CONFIG_DIRTY_MEMORY && number != 0 && number < DIRTY_MEMORY_LEAST) {
+        refuse(reason, "argument must be 0 or at least 4mb");
         return -1;
     }
     if (id == CONFIG_APPENDFSYNC) {

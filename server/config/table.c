@@ -125,7 +125,7 @@ static const struct config_row rows[CONFIG_COUNT] = {
                              .max = INT64_MAX / 2,
                              .doc =
                                  "Memory for pages that are not in the file yet. 0: an eighth of\n"
-                                 "the memory limit, between 64 MiB and 1 GiB."},
+                                 "the memory limit, between 64 MiB and 1 GiB. At least 4 MiB."},
     [CONFIG_PAGE_SIZE] = {.name = "page-size",
                           .type = CONFIG_MEMORY,
                           .flags = CONFIG_IMMUTABLE,

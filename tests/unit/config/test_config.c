@@ -109,6 +109,7 @@ static void a_wrong_line_is_named_with_its_number_and_the_reason(void **state)
         {"port 65536", "argument must be between 0 and 65535 inclusive"},
         {"port 1 2", "wrong number of arguments"},
         {"page-size 5000", "argument must be a power of two"},
+        {"dirty-memory 1mb", "argument must be 0 or at least 4mb"},
         {"dir \"x", "Unbalanced quotes in configuration line"},
         {"client-output-buffer-limit other 0 0 0",
          "Invalid client class specified in buffer limit configuration."},
