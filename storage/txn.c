@@ -201,6 +201,14 @@ static int wait_for_slots(struct ps_store *store, struct ps_txn *txn)
     return rc != 0 ? rc : started;
 }
 
+static bool all_published(struct ps_store *store)
+{
+    pthread_mutex_lock(&store->mu);
+    bool all = store->unpublished == 0;
+    pthread_mutex_unlock(&store->mu);
+    return all;
+}
+
 static int room_for_slots(struct ps_store *store, struct ps_txn *txn, uint64_t need)
 {
     uint64_t kept = slots_kept_back(store);
@@ -209,9 +217,8 @@ static int room_for_slots(struct ps_store *store, struct ps_txn *txn, uint64_t n
             return PS_TXNFULL;
         }
         if (txn->changed || txn->replay || txn->nsavepoints > 0) {
-            return txn->own_slots + need + kept > store->arena.capacity && store->unpublished == 0
-                       ? PS_TXNFULL
-                       : PS_BUSY;
+            bool larger = txn->own_slots + need + kept > store->arena.capacity;
+            return larger && all_published(store) ? PS_TXNFULL : PS_BUSY;
         }
         int rc = wait_for_slots(store, txn);
         if (rc != 0) {

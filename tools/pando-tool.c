@@ -18,7 +18,7 @@ static const struct command {
     int (*run)(struct ps_store *store, const char *dir);
     const char *help;
 } commands[] = {
-    {"check", tool_check, "verify every page of the newest checkpoint, and the log after it"},
+    {"check", tool_check, "verify the newest checkpoint, page by page"},
     {"stat", tool_stat, "show sizes, positions and counts"},
 };
 

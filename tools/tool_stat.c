@@ -21,8 +21,6 @@ static const struct line {
     LINE("file, free pages", file_pages_free),
     LINE("checkpoint, sequence", checkpoint_seq),
     LINE("log, position of the checkpoint", log_checkpoint_position),
-    LINE("log, position of its end", log_position),
-    LINE("log, segments", log_segments),
 #undef LINE
 };
 
