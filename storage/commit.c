@@ -323,7 +323,7 @@ int ps_flush(struct ps_store *store, uint64_t seq)
     }
     int rc = publication_wait(store, seq);
     if (atomic_load(&store->published_seq) < seq) {
-        return rc != 0 ? rc : PS_INVALID; /* dropped: it never comes */
+        return rc != 0 ? rc : PS_UNKNOWN; /* dropped: it never comes */
     }
     if (ps_get_durability(store) == PS_NONE) {
         return checkpoint_ask(store, true);

@@ -125,7 +125,8 @@ int ps_close(struct ps_store *store, bool checkpoint);
  * of the calling thread. */
 int ps_checkpoint(struct ps_store *store);
 
-/* Changes the level of later commits. From PS_NONE upwards a checkpoint is made first. */
+/* Changes the level of later commits. From PS_NONE upwards a checkpoint is made first. Not inside a
+ * transaction of the calling thread. */
 int ps_set_durability(struct ps_store *store, enum ps_durability level);
 enum ps_durability ps_get_durability(const struct ps_store *store);
 void ps_set_max_recovery(struct ps_store *store, uint32_t ms);
@@ -134,7 +135,8 @@ void ps_set_max_recovery(struct ps_store *store, uint32_t ms);
 uint64_t ps_published(const struct ps_store *store);
 uint64_t ps_durable(const struct ps_store *store);
 
-/* Waits until commit `seq` is on the device (syncing now if need be). */
+/* Waits until commit `seq` is on the device (syncing now if need be; at PS_NONE by a checkpoint).
+ * PS_UNKNOWN: it was dropped when the log failed. Not inside a transaction of the calling thread. */
 int ps_flush(struct ps_store *store, uint64_t seq);
 
 const char *ps_strerror(int code);
@@ -151,7 +153,7 @@ void ps_snapshot_reset(struct ps_snapshot *snap);
 void ps_snapshot_free(struct ps_snapshot *snap);
 /* Moves the snapshot to a checkpoint of a state at least as new as now, and waits for it: for
  * snapshots meant to live (backup, SNAPSHOT OPEN). They hold file pages only, never dirty memory.
- */
+ * Not inside a transaction of the calling thread: the checkpoint would wait for its end. */
 int ps_snapshot_pin(struct ps_snapshot *snap);
 /* Commit sequence of the state held. */
 uint64_t ps_snapshot_seq(const struct ps_snapshot *snap);
@@ -212,9 +214,9 @@ int ps_cursor_get(struct ps_cursor *cursor, struct ps_slice *key, struct ps_slic
 int ps_begin(struct ps_store *store, struct ps_txn **txn);
 
 /* Makes sure that `ops` more puts or deletes with keys and values of together `bytes` bytes fit
- * into dirty memory and file space. In a transaction without changes it waits (for checkpoint,
- * relinking, readers); in one with changes it never does: PS_BUSY says commit first. PS_TXNFULL:
- * it will never fit. PS_NOSPACE: the disk is full (deletes are still let through when `bytes` is
+ * into dirty memory and file space. In a transaction without changes and savepoints it waits (for
+ * checkpoint, relinking, and readers whose snapshots hold dirty memory: pin those that live long);
+ * in any other it never does: PS_BUSY says commit first. PS_TXNFULL: this transaction is too large. PS_NOSPACE: the disk is full (deletes are still let through when `bytes` is
  * 0). Without a call, each put and delete reserves for itself and may return the same. */
 int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes);
 
