@@ -136,7 +136,8 @@ uint64_t ps_published(const struct ps_store *store);
 uint64_t ps_durable(const struct ps_store *store);
 
 /* Waits until commit `seq` is on the device (syncing now if need be; at PS_NONE by a checkpoint).
- * PS_UNKNOWN: it was dropped when the log failed. Not inside a transaction of the calling thread. */
+ * PS_UNKNOWN: it was dropped when the log failed. Not inside a transaction of the calling thread.
+ */
 int ps_flush(struct ps_store *store, uint64_t seq);
 
 const char *ps_strerror(int code);
@@ -216,8 +217,9 @@ int ps_begin(struct ps_store *store, struct ps_txn **txn);
 /* Makes sure that `ops` more puts or deletes with keys and values of together `bytes` bytes fit
  * into dirty memory and file space. In a transaction without changes and savepoints it waits (for
  * checkpoint, relinking, and readers whose snapshots hold dirty memory: pin those that live long);
- * in any other it never does: PS_BUSY says commit first. PS_TXNFULL: this transaction is too large. PS_NOSPACE: the disk is full (deletes are still let through when `bytes` is
- * 0). Without a call, each put and delete reserves for itself and may return the same. */
+ * in any other it never does: PS_BUSY says commit first. PS_TXNFULL: this transaction is too large.
+ * PS_NOSPACE: the disk is full (deletes are still let through when `bytes` is 0). Without a call,
+ * each put and delete reserves for itself and may return the same. */
 int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes);
 
 /* Finds or makes a named tree. Making one is part of the transaction. */
