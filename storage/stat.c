@@ -1,0 +1,87 @@
+/*
+ * stat.c - statistics: counters that are kept as things happen, and figures read off the state.
+ *
+ * The counters belong to whoever holds the token; a copy is made for readers whenever the token is
+ * given up, so that asking for statistics never waits for a transaction.
+ *
+ * Threads: ps_stats any.
+ */
+#include "storage/store.h"
+
+void show_stats(struct ps_store *store)
+{
+    store->stat.arena_slots = store->arena.capacity;
+    store->stat.arena_slots_used = store->arena.used;
+    store->stat.arena_slots_peak = store->arena.peak;
+    store->stat.pages_waiting = 0;
+    for (size_t i = 0; i < store->holders.n; i++) {
+        store->stat.pages_waiting += store->holders.at[i].waiting.n;
+    }
+    store->shown = store->stat;
+}
+
+static void log_stats(struct ps_store *store, struct ps_stat *stat)
+{
+    struct log_stats log;
+    pthread_mutex_lock(&store->log_mu);
+    if (store->log != NULL) {
+        log_get_stats(store->log, &log);
+        stat->log_segments = log.segments;
+        stat->log_bytes_written = log.bytes_written;
+        stat->log_syncs = log.syncs;
+        stat->log_epochs = log.epochs;
+        stat->log_pieces = log.pieces;
+    }
+    pthread_mutex_unlock(&store->log_mu);
+}
+
+void ps_stats(struct ps_store *store, struct ps_stat *stat)
+{
+    uint64_t free_pages = space_free_pages(&store->space);
+    uint64_t pages = space_pages(&store->space);
+    struct ps_stat log = {0};
+    log_stats(store, &log);
+    pthread_mutex_lock(&store->mu);
+    *stat = store->shown;
+    const struct state *state = atomic_load(&store->published);
+    stat->page_size = store->page_size;
+    stat->file_pages = pages;
+    stat->file_bytes = pages << store->page_shift;
+    stat->file_pages_free = free_pages;
+    stat->trees = 0;
+    stat->entries = 0;
+    for (uint32_t i = 0; i < state->ntrees; i++) {
+        stat->trees += state->trees[i].name != NULL;
+        stat->entries += child_entries(&state->trees[i].root);
+    }
+    stat->published_seq = state->seq;
+    stat->durable_seq = ps_durable(store);
+    stat->checkpoint_seq = store->file_state != NULL ? store->file_state->seq : 0;
+    stat->log_checkpoint_position = store->file_state != NULL ? store->file_state->pos.position : 0;
+    stat->log_position = state->pos.position;
+    stat->groups_unpublished = store->unpublished;
+    stat->checkpoints = store->stat.checkpoints;
+    stat->checkpoint_pages = store->stat.checkpoint_pages;
+    stat->checkpoint_bytes = store->stat.checkpoint_bytes;
+    stat->last_checkpoint_us = store->stat.last_checkpoint_us;
+    stat->states_dropped = store->stat.states_dropped;
+    stat->groups_delayed = store->stat.groups_delayed;
+    stat->snapshots_pinned = store->stat.snapshots_pinned;
+    stat->snapshots = 0;
+    unsigned high = atomic_load(&store->readers_high);
+    uint64_t oldest = 0;
+    for (unsigned i = 0; i < high; i++) {
+        uint64_t stamp = atomic_load(&store->readers[i].announced) & ~FILE_ONLY;
+        stat->snapshots += stamp != 0;
+        oldest = stamp != 0 && (oldest == 0 || stamp < oldest) ? stamp : oldest;
+    }
+    stat->oldest_snapshot_stamp = oldest;
+    pthread_mutex_unlock(&store->mu);
+    stat->log_segments = log.log_segments;
+    stat->log_bytes_written = log.log_bytes_written;
+    stat->log_syncs = log.log_syncs;
+    stat->log_epochs = log.log_epochs;
+    stat->log_pieces = log.log_pieces;
+    stat->snapshot_retries = atomic_load(&store->snapshot_retries);
+    stat->pages_verified = atomic_load(&store->pages_verified);
+}
