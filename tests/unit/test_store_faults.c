@@ -27,12 +27,12 @@
 #define COMMITS    40u
 
 /* Opening costs ten times as much under the thread sanitizer, which is here for the threads: there
- * every 25th place does. */
+ * every 50th place does. */
 #if defined(__SANITIZE_THREAD__)
-#define STEP 25u
+#define STEP 50u
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define STEP 25u
+#define STEP 50u
 #endif
 #endif
 #ifndef STEP
