@@ -160,10 +160,29 @@ void unit_rewind(struct unit *unit)
     unit->out.version = unit->mark.version;
 }
 
+/* What a command that failed does to the MULTI nevertheless: EXEC, DISCARD, RESET and QUIT end it,
+ * and what is queued after a MULTI that failed must not run on its own: its EXEC refuses it. */
+static void fail_control(struct session *session, const struct command *row)
+{
+    if (row == NULL || !(row->traits & COMMAND_EXEC_CONTROL)) {
+        return;
+    }
+    if (strcmp(row->name, "multi") == 0) {
+        session->multi = true;
+        session->multi_dirty = true;
+    } else if (session_in_multi(session)) {
+        struct session_queue queue = session_end_multi(session);
+        session_drop_queue(session, &queue);
+    }
+    session->closing = session->closing || strcmp(row->name, "quit") == 0;
+}
+
 void unit_fail(struct unit *unit, int rc)
 {
     unit_rewind(unit);
-    for (; unit->done < unit->count; unit->done++) {
+    for (; unit->done < unit->count && !unit->session->closing; unit->done++) {
+        const struct unit_command *c = &unit->commands[unit->done];
+        fail_control(unit->session, c->row);
         resp_write_errorf(&unit->out, "-%s", command_rc_text(rc));
     }
 }

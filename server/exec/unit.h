@@ -72,7 +72,8 @@ void unit_stock_free(struct unit_stock *stock);
 
 void unit_mark(struct unit *unit);
 void unit_rewind(struct unit *unit);
-/* Replaces the replies since the mark by one error for each command; all of them are done then. */
+/* Replaces the replies since the mark by one error for each command, up to a QUIT, and does nothing
+ * of them, except that a MULTI ends where they end it, and one they begin cannot be executed. */
 void unit_fail(struct unit *unit, int rc);
 
 #endif

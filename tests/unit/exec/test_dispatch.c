@@ -324,6 +324,62 @@ static void a_unit_that_failed_answers_one_error_for_each_command(void **state)
     runner_end(&r);
 }
 
+static void an_exec_that_failed_ends_its_multi(void **state)
+{
+    static const char *const lines[] = {"EXEC", "GET a"};
+    struct runner r;
+    struct unit_stock stock = {0};
+    struct unit *unit;
+    runner_begin(&r, state);
+    for (int executed = 0; executed < 2; executed++) {
+        expect(&r, "MULTI", "+OK\r\n");
+        expect(&r, "SET a 1", "+QUEUED\r\n");
+        unit = make_unit(&r, lines, 2, &stock);
+        if (executed) {
+            run_unit(&r, unit);
+        }
+        unit_fail(unit, PS_UNKNOWN);
+        assert_false(session_in_multi(&r.session));
+        assert_int_equal(r.session.queue.count, 0);
+        unit_release(&stock, unit);
+    }
+    unit_stock_free(&stock);
+    runner_end(&r);
+}
+
+static void what_follows_a_multi_that_failed_is_not_executed(void **state)
+{
+    static const char *const lines[] = {"SET a 1", "MULTI", "SET b 1"};
+    struct runner r;
+    struct unit_stock stock = {0};
+    struct unit *unit;
+    runner_begin(&r, state);
+    unit = make_unit(&r, lines, 3, &stock);
+    run_unit(&r, unit);
+    unit_fail(unit, PS_UNKNOWN);
+    expect(&r, "SET c 1", "+QUEUED\r\n");
+    expect(&r, "EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    unit_release(&stock, unit);
+    unit_stock_free(&stock);
+    runner_end(&r);
+}
+
+static void after_a_quit_that_failed_nothing_is_answered(void **state)
+{
+    static const char *const lines[] = {"SET a 1", "QUIT", "SET b 1"};
+    struct runner r;
+    struct unit_stock stock = {0};
+    struct unit *unit;
+    runner_begin(&r, state);
+    unit = make_unit(&r, lines, 3, &stock);
+    unit_fail(unit, PS_IO);
+    assert_int_equal(unit->done, 2);
+    assert_true(r.session.closing);
+    unit_release(&stock, unit);
+    unit_stock_free(&stock);
+    runner_end(&r);
+}
+
 static void a_unit_from_the_stock_is_as_good_as_new(void **state)
 {
     static const char *const lines[] = {"SET a 1", "GET a"};
@@ -378,6 +434,9 @@ int main(void)
         ON_STORE(a_queue_that_was_there_before_the_unit_is_there_after_rewinding),
         ON_STORE(after_a_mark_only_what_follows_it_is_taken_back),
         ON_STORE(a_unit_that_failed_answers_one_error_for_each_command),
+        ON_STORE(an_exec_that_failed_ends_its_multi),
+        ON_STORE(what_follows_a_multi_that_failed_is_not_executed),
+        ON_STORE(after_a_quit_that_failed_nothing_is_answered),
         ON_STORE(a_unit_from_the_stock_is_as_good_as_new),
         ON_STORE(the_rest_of_a_unit_can_be_written_as_it_was_sent),
     };
