@@ -21,7 +21,7 @@
  *  N2 No cell (with its 6 bytes of index) takes more than half of what a page holds.
  *  N3 heap + dead account for every byte: live cells = page size - heap - dead.
  *
- * Threads: functions that change a node are the writer's, on pages it owns (txn.h). Functions that
+ * Threads: functions that change a node are the writer's, on pages it owns (tree.h). Functions that
  * read may be called on any node that a pinned state can see.
  */
 #ifndef PANDO_STORAGE_NODE_H

@@ -53,12 +53,12 @@ struct space {
     uint32_t page_shift;
     pthread_mutex_t mu;
     VEC(struct space_node) levels[SPACE_LEVELS];
-    unsigned top;    /* level of the root */
-    uint64_t pages;  /* in the file */
-    uint64_t most;   /* it may grow to: what is mapped */
+    unsigned top;          /* level of the root */
+    uint64_t pages;        /* in the file */
+    uint64_t most;         /* it may grow to: what is mapped */
     _Atomic uint64_t free; /* not used; changed under mu, read without */
-    uint64_t hint;   /* where to look next */
-    bool no_extents; /* no run of SPACE_EXTENT pages was found in a whole round */
+    uint64_t hint;         /* where to look next */
+    bool no_extents;       /* no run of SPACE_EXTENT pages was found in a whole round */
 };
 
 struct space_root {

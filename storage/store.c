@@ -28,10 +28,8 @@ static char *join(const char *dir, const char *name)
     return path;
 }
 
-static int fail_at(struct ps_store *store, struct ps_fault *fault, int err, const char *file,
-                   const char *what)
+static int fail_at(struct ps_fault *fault, int err, const char *file, const char *what)
 {
-    (void)store;
     int rc = errno_code(err);
     fault_set(fault, rc, err, file, 0, "%s: %s", what, strerror(-err));
     return rc;
@@ -97,7 +95,7 @@ static int open_files(struct ps_store *store, struct ps_fault *fault)
     if (!only_look) {
         int err = vfs->mkdir(vfs->ctx, store->dir, 0777);
         if (err != 0 && err != -EEXIST) {
-            return fail_at(store, fault, err, store->dir, "making the directory");
+            return fail_at(fault, err, store->dir, "making the directory");
         }
     }
     char *lock = join(store->dir, "LOCK");
@@ -112,12 +110,12 @@ static int open_files(struct ps_store *store, struct ps_fault *fault)
         free(lock);
         return PS_LOCKED;
     }
-    int rc = err != 0 ? fail_at(store, fault, err, lock, "opening") : 0;
+    int rc = err != 0 ? fail_at(fault, err, lock, "opening") : 0;
     free(lock);
     if (rc == 0) {
         store->fd = vfs->open(vfs->ctx, store->file_path, flags, 0666);
         if (store->fd < 0) {
-            rc = fail_at(store, fault, store->fd, store->file_path, "opening");
+            rc = fail_at(fault, store->fd, store->file_path, "opening");
         }
     }
     return rc;
@@ -136,7 +134,7 @@ static int map_file(struct ps_store *store, struct ps_fault *fault)
         }
     }
     if (err != 0) {
-        return fail_at(store, fault, err, store->file_path, "mapping");
+        return fail_at(fault, err, store->file_path, "mapping");
     }
     store->map_bytes = bytes;
     store->base[0] = at;
@@ -145,7 +143,7 @@ static int map_file(struct ps_store *store, struct ps_fault *fault)
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (bits == MAP_FAILED) {
         store->verified_bytes = 0;
-        return fail_at(store, fault, -ENOMEM, store->file_path, "memory for page checks");
+        return fail_at(fault, -ENOMEM, store->file_path, "memory for page checks");
     }
     store->verified = bits;
     return 0;
@@ -211,7 +209,7 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
         err = vfs->fallocate(vfs->ctx, store->fd, 0, bytes);
     }
     if (err != 0) {
-        return fail_at(store, fault, err, store->file_path, "sizing");
+        return fail_at(fault, err, store->file_path, "sizing");
     }
     uint64_t pages = bytes >> store->page_shift;
     if (!fresh && pages < store->meta.file_pages) {
@@ -221,7 +219,7 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
         return PS_CORRUPT;
     }
     if ((pages << store->page_shift) > store->map_bytes) {
-        return fail_at(store, fault, -ENOMEM, store->file_path, "address space");
+        return fail_at(fault, -ENOMEM, store->file_path, "address space");
     }
     int rc = space_init(&store->space, vfs, store->fd, store->page_shift,
                         META_RESERVED >> store->page_shift, pages);
@@ -262,7 +260,7 @@ static int create(struct ps_store *store, struct ps_fault *fault)
     }
     store->meta.page_size = store->page_size;
     if (getrandom(store->meta.id, sizeof store->meta.id, 0) != sizeof store->meta.id) {
-        return fail_at(store, fault, -EIO, store->dir, "random numbers");
+        return fail_at(fault, -EIO, store->dir, "random numbers");
     }
     struct log_pos none = {0};
     int rc = log_start(store->log, &none, fault);
@@ -276,7 +274,7 @@ static int create(struct ps_store *store, struct ps_fault *fault)
         }
     }
     int err = store->vfs->sync_dir(store->vfs->ctx, store->dir);
-    return rc != 0 || err == 0 ? rc : fail_at(store, fault, err, store->dir, "syncing");
+    return rc != 0 || err == 0 ? rc : fail_at(fault, err, store->dir, "syncing");
 }
 
 /* The file's page size; a caller that asks for another one is told. */

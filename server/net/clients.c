@@ -112,7 +112,7 @@ static bool matches(const struct conn *conn, const struct client_filter *filter)
 {
     char text[64];
     bool found = filter->ids == NULL;
-    for (size_t i = 0; i < filter->id_count; i++) {
+    for (size_t i = 0; filter->ids != NULL && i < filter->id_count; i++) {
         found |= filter->ids[i] == conn->session.id;
     }
     if (!found || filter->never || conn->session.id == filter->except) {
@@ -170,7 +170,7 @@ char *clients_list(struct clients *clients, const struct client_filter *filter, 
             describe(to, c);
         }
     }
-    for (size_t i = 0; i < filter->id_count; i++) {
+    for (size_t i = 0; filter->ids != NULL && i < filter->id_count; i++) {
         const struct conn *c = clients->first;
         while (c != NULL && c->session.id != filter->ids[i]) {
             c = c->next;

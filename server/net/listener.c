@@ -159,11 +159,16 @@ int listener_open(struct loop *loops, size_t n, const char *addresses, int port,
 
 int listener_port(const struct listener *listener)
 {
-    struct sockaddr_storage address;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {0}};
     socklen_t len = sizeof(address);
-    getsockname(listener->sockets[0].fd, (struct sockaddr *)&address, &len);
-    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((struct sockaddr_in *)&address)->sin_port);
+    if (getsockname(listener->sockets[0].fd, &address.any, &len) != 0) {
+        return 0;
+    }
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 void listener_stop(struct listener *listener)

@@ -51,7 +51,7 @@ static bool list_reserve(struct conn_list *list, size_t n)
     while (cap < n) {
         cap *= 2;
     }
-    grown = realloc(list->v, cap * sizeof(*grown));
+    grown = realloc(list->v, cap * sizeof(struct conn *));
     if (grown == NULL) {
         return false;
     }

@@ -2,9 +2,10 @@
  * Fuzz target: a request stream must give the same outcome whole and in pieces, and no input may
  * break a promise of protocol/resp.h.
  *
- *     clang -std=c11 -D_GNU_SOURCE -g -O1 -I. -DWITH_LIBFUZZER -fsanitize=fuzzer,address,undefined
- * \ tests/fuzz/fuzz_resp.c protocol/resp_*.c protocol/number.c -o build/fuzz_resp build/fuzz_resp
- * -max_total_time=60
+ *     clang -std=c11 -D_GNU_SOURCE -g -O1 -I. -DWITH_LIBFUZZER -o build/fuzz_resp \
+ *         -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_resp.c protocol/resp_*.c \
+ *         protocol/number.c
+ *     build/fuzz_resp -max_total_time=60
  *
  * The input's first byte chooses the limits, the second the sizes of the pieces. Without
  * WITH_LIBFUZZER it is a program that runs the files named as arguments, to reproduce a finding.

@@ -552,32 +552,36 @@ static void levels_change_back_and_forth_without_losing_a_commit(void **state)
     aftermath(w);
 }
 
+#define FAILURES(X)                                                           \
+    X(a_failed_write_loses_nothing_acknowledged, FAULT_PWRITE, EIO)           \
+    X(a_write_without_space_loses_nothing_acknowledged, FAULT_PWRITE, ENOSPC) \
+    X(a_failed_allocation_of_file_space_loses_nothing, FAULT_FALLOCATE, EIO)  \
+    X(an_allocation_without_space_loses_nothing, FAULT_FALLOCATE, ENOSPC)     \
+    X(a_failed_fdatasync_loses_nothing_acknowledged, FAULT_FDATASYNC, EIO)    \
+    X(a_failed_fsync_loses_nothing_acknowledged, FAULT_FSYNC, EIO)            \
+    X(a_failed_sync_of_the_directory_loses_nothing, FAULT_SYNC_DIR, EIO)      \
+    X(a_failed_open_loses_nothing, FAULT_OPEN, EMFILE)                        \
+    X(a_failed_read_loses_nothing, FAULT_PREAD, EIO)                          \
+    X(a_failed_rename_loses_nothing, FAULT_RENAME, EIO)                       \
+    X(a_failed_unlink_loses_nothing, FAULT_UNLINK, EIO)                       \
+    X(a_failed_mapping_loses_nothing, FAULT_MMAP, ENOMEM)                     \
+    X(a_failed_size_loses_nothing, FAULT_SIZE, EIO)                           \
+    X(a_failed_truncation_loses_nothing, FAULT_FTRUNCATE, EIO)                \
+    X(a_failed_listing_loses_nothing, FAULT_LIST, EIO)                        \
+    X(a_failed_lock_loses_nothing, FAULT_LOCK, EIO)
+
 #define FAILS(what, call, err)              \
     static void what(void **state)          \
     {                                       \
         fail_everywhere(*state, call, err); \
     }
 
-FAILS(a_failed_write_loses_nothing_acknowledged, FAULT_PWRITE, EIO)
-FAILS(a_write_without_space_loses_nothing_acknowledged, FAULT_PWRITE, ENOSPC)
-FAILS(a_failed_allocation_of_file_space_loses_nothing, FAULT_FALLOCATE, EIO)
-FAILS(an_allocation_without_space_loses_nothing, FAULT_FALLOCATE, ENOSPC)
-FAILS(a_failed_fdatasync_loses_nothing_acknowledged, FAULT_FDATASYNC, EIO)
-FAILS(a_failed_fsync_loses_nothing_acknowledged, FAULT_FSYNC, EIO)
-FAILS(a_failed_sync_of_the_directory_loses_nothing, FAULT_SYNC_DIR, EIO)
-FAILS(a_failed_open_loses_nothing, FAULT_OPEN, EMFILE)
-FAILS(a_failed_read_loses_nothing, FAULT_PREAD, EIO)
-FAILS(a_failed_rename_loses_nothing, FAULT_RENAME, EIO)
-FAILS(a_failed_unlink_loses_nothing, FAULT_UNLINK, EIO)
-FAILS(a_failed_mapping_loses_nothing, FAULT_MMAP, ENOMEM)
-FAILS(a_failed_size_loses_nothing, FAULT_SIZE, EIO)
-FAILS(a_failed_truncation_loses_nothing, FAULT_FTRUNCATE, EIO)
-FAILS(a_failed_listing_loses_nothing, FAULT_LIST, EIO)
-FAILS(a_failed_lock_loses_nothing, FAULT_LOCK, EIO)
+FAILURES(FAILS)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)               cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define FAILING(what, call, err) TEST(what),
     const struct CMUnitTest tests[] = {
         TEST(a_failed_log_write_drops_all_in_flight_and_the_store_goes_on),
         TEST(what_saw_dropped_states_does_not_commit),
@@ -589,22 +593,6 @@ int main(void)
         TEST(a_death_passed_on_is_as_final_as_the_group_that_caused_it),
         TEST(without_a_log_only_a_checkpoint_makes_durable),
         TEST(levels_change_back_and_forth_without_losing_a_commit),
-        TEST(a_failed_write_loses_nothing_acknowledged),
-        TEST(a_write_without_space_loses_nothing_acknowledged),
-        TEST(a_failed_allocation_of_file_space_loses_nothing),
-        TEST(an_allocation_without_space_loses_nothing),
-        TEST(a_failed_fdatasync_loses_nothing_acknowledged),
-        TEST(a_failed_fsync_loses_nothing_acknowledged),
-        TEST(a_failed_sync_of_the_directory_loses_nothing),
-        TEST(a_failed_open_loses_nothing),
-        TEST(a_failed_read_loses_nothing),
-        TEST(a_failed_rename_loses_nothing),
-        TEST(a_failed_unlink_loses_nothing),
-        TEST(a_failed_mapping_loses_nothing),
-        TEST(a_failed_size_loses_nothing),
-        TEST(a_failed_truncation_loses_nothing),
-        TEST(a_failed_listing_loses_nothing),
-        TEST(a_failed_lock_loses_nothing),
-    };
+        FAILURES(FAILING)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
