@@ -303,17 +303,17 @@ static void settle_descriptors(struct server *server)
                  (unsigned long long)limit.rlim_cur);
 }
 
-static void report_fault(struct server *server, const char *dir, int rc,
+static void report_fault(struct server *server, const char *what, const char *dir, int rc,
                          const struct ps_fault *fault)
 {
     if (fault->file[0] != '\0') {
         logger_write(server->env.log, LOG_WARNING,
-                     "Opening the store in '%s' failed: %s: %s at offset %llu: %s%s%s", dir,
+                     "Opening the %s in '%s' failed: %s: %s at offset %llu: %s%s%s", what, dir,
                      ps_strerror(rc), fault->file, (unsigned long long)fault->offset, fault->what,
                      fault->sys_errno != 0 ? ": " : "",
                      fault->sys_errno != 0 ? strerror(fault->sys_errno) : "");
     } else {
-        logger_write(server->env.log, LOG_WARNING, "Opening the store in '%s' failed: %s", dir,
+        logger_write(server->env.log, LOG_WARNING, "Opening the %s in '%s' failed: %s", what, dir,
                      ps_strerror(rc));
     }
 }
@@ -353,7 +353,7 @@ static int open_store(struct server *server)
     if (dir != NULL) {
         rc = ps_open(dir, &options, &server->env.store, &server->recovery, &fault);
         if (rc != 0) {
-            report_fault(server, dir, rc, &fault);
+            report_fault(server, "store", dir, rc, &fault);
         } else {
             report_recovery(server, dir);
         }
@@ -369,8 +369,11 @@ static int start_execution(struct server *server)
     int rc = keyspace_open(server->env.store, (unsigned)config_number(config, CONFIG_DATABASES),
                            &server->env.keyspace);
     if (rc != 0) {
-        logger_write(server->env.log, LOG_WARNING, "Opening the databases failed: %s",
-                     ps_strerror(rc));
+        struct ps_fault fault = {0};
+        char *dir = config_text(config, CONFIG_DIR);
+        ps_last_fault(server->env.store, &fault);
+        report_fault(server, "databases", dir, rc, &fault);
+        free(dir);
     } else {
         rc = writer_start(&server->env, &server->env.writer);
     }

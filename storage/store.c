@@ -356,6 +356,9 @@ int ps_open(const char *dir, const struct ps_options *options, struct ps_store *
         }
     }
     if (rc != 0) {
+        if (fault->code == 0) { /* what was found in a page, say, while the log was replayed */
+            ps_last_fault(store, fault);
+        }
         if (fault->code == 0) {
             fault_set(fault, rc, 0, dir, 0, "%s", ps_strerror(rc));
         }

@@ -118,6 +118,24 @@ def test_a_directory_that_cannot_be_used_is_named(make_server, tmp_path):
 
 
 @pytest.mark.own
+def test_damaged_pages_met_while_the_log_is_replayed_are_named(server):
+    values = {f"key:{number}": "v" * 100 for number in range(2000)}
+    server.client().mset(values)
+    server.client().save()
+    server.client().mset(values)
+    server.kill()
+    path = server.directory / "pando.db"
+    data = bytearray(path.read_bytes())
+    for page in range(131072, len(data), 4096):
+        if data[page + 4] in (1, 2):  # leaves and branches
+            data[page + 100] ^= 1
+    path.write_bytes(data)
+    server.spawn()
+    assert server.wait() != 0
+    assert re.search(r"failed: .*damaged: \S*pando\.db at offset \d+: page \d+", server.log())
+
+
+@pytest.mark.own
 def test_the_delivered_configuration_file_starts_a_server(make_server):
     server = make_server(config=ROOT / "conf" / "pando.conf").start()
     assert server.client().set("a", "1")
