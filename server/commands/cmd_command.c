@@ -14,11 +14,6 @@ static const char *const flag_names[] = {
     "movablekeys",
 };
 
-static const char *full_name(const struct command *row)
-{
-    return row->full_name != NULL ? row->full_name : row->name;
-}
-
 static void write_flags(struct resp_out *out, uint32_t flags)
 {
     resp_write_set(out, (uint64_t)__builtin_popcount(flags));
@@ -104,7 +99,7 @@ static void write_row(struct resp_out *out, const struct command *row, bool nest
 {
     uint64_t n = nested ? 0 : subcommand_count(row);
     resp_write_array(out, 10);
-    resp_write_bulk_str(out, full_name(row));
+    resp_write_bulk_str(out, command_full_name(row));
     resp_write_int(out, row->arity);
     write_flags(out, row->flags);
     resp_write_int(out, row->first_key);
@@ -161,7 +156,7 @@ void cmd_command_info(struct command_ctx *ctx)
         if (row == NULL) {
             resp_write_null(ctx->out);
         } else {
-            write_row(ctx->out, row, strchr(full_name(row), '|') != NULL);
+            write_row(ctx->out, row, strchr(command_full_name(row), '|') != NULL);
         }
     }
 }
@@ -178,7 +173,7 @@ void cmd_command_count(struct command_ctx *ctx)
 static void write_docs(struct resp_out *out, const struct command *row)
 {
     uint64_t n = subcommand_count(row);
-    resp_write_bulk_str(out, full_name(row));
+    resp_write_bulk_str(out, command_full_name(row));
     resp_write_map(out, 3 + (row->complexity != NULL) + (n > 0));
     resp_write_bulk_str(out, "summary");
     resp_write_bulk_str(out, row->summary);
@@ -240,7 +235,7 @@ static uint64_t list_rows(struct resp_out *out, const struct command *rows, uint
 {
     uint64_t found = 0;
     for (uint64_t i = 0; i < n; i++) {
-        struct ps_slice name = {full_name(&rows[i]), strlen(full_name(&rows[i]))};
+        struct ps_slice name = {command_full_name(&rows[i]), strlen(command_full_name(&rows[i]))};
         if (filter == LIST_ALL || (filter == LIST_CATEGORY && has_category(&rows[i], word)) ||
             (filter == LIST_PATTERN && glob_match(word, name, true))) {
             resp_write_bulk(out, name.data, name.len);
@@ -332,8 +327,5 @@ void cmd_command_help(struct command_ctx *ctx)
         "HELP",
         "    Prints this help.",
     };
-    resp_write_array(ctx->out, sizeof(lines) / sizeof(lines[0]));
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        resp_write_simple(ctx->out, lines[i]);
-    }
+    write_help(ctx->out, lines, sizeof(lines) / sizeof(lines[0]));
 }

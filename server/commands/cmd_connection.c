@@ -404,8 +404,5 @@ void cmd_client_help(struct command_ctx *ctx)
         "HELP",
         "    Prints this help.",
     };
-    resp_write_array(ctx->out, sizeof(lines) / sizeof(lines[0]));
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        resp_write_simple(ctx->out, lines[i]);
-    }
+    write_help(ctx->out, lines, sizeof(lines) / sizeof(lines[0]));
 }

@@ -6,6 +6,7 @@
 #include "server/commands/cmd_data.h"
 #include "server/commands/object.h"
 #include "server/commands/options.h"
+#include "server/commands/words.h"
 
 #include <string.h>
 
@@ -63,10 +64,7 @@ void cmd_object_help(struct command_ctx *ctx)
         "HELP",
         "    Print this help.",
     };
-
-    resp_write_array(ctx->out, sizeof(lines) / sizeof(lines[0]));
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-        resp_write_simple(ctx->out, lines[i]);
+    write_help(ctx->out, lines, sizeof(lines) / sizeof(lines[0]));
 }
 
 void cmd_dbsize(struct command_ctx *ctx)

@@ -130,6 +130,12 @@ const struct command *command_lookup(struct ps_slice name);
 /* The subcommand's row; NULL: unknown. */
 const struct command *command_lookup_sub(const struct command *parent, struct ps_slice name);
 
+/* "client|id" of a subcommand, "get" of a command. */
+static inline const char *command_full_name(const struct command *row)
+{
+    return row->full_name != NULL ? row->full_name : row->name;
+}
+
 /* Cost, and upper bound of changes, of one call. */
 enum command_cost command_cost_of(const struct command *command, size_t argc,
                                   const struct ps_slice *argv);
@@ -167,37 +173,5 @@ int command_reserve(struct command_ctx *ctx, size_t ops, size_t bytes);
 
 /* What a client reads when ctx->rc is `rc`, e.g. "ERR ..." or "MISCONF ..."; no line end. */
 const char *command_rc_text(int rc);
-
-/* ---- what server/keyspace offers to the runner ------------------------------------------------
- *
- * These are defined in server/keyspace and declared here so that both sides agree:
- *
- * Makes missing trees ("keys:N", "elements:N", "expires:N" for each database, "garbage") in a
- * transaction of its own and remembers their numbers. 0 or a negative ps_error.
- *   int keyspace_open(struct ps_store *store, unsigned databases, struct keyspace **ks);
- *   void keyspace_close(struct keyspace *ks);
- *
- * Fills tree and key of a lookup so that ctx->found can be had from ps_get_many().
- *   void keyspace_lookup_prepare(const struct keyspace *ks, unsigned db, struct ps_slice key,
- *                                struct ps_lookup *lookup);
- *
- * The writer's background work in its transaction: at most `budget` steps (keys removed, index rows
- * re-filed, garbage rows deleted). Reserves for itself; PS_BUSY means commit and call again.
- * *done: steps taken; *more: due work is left.
- *   int keyspace_maintain(struct keyspace *ks, struct ps_txn *txn, int64_t now_ms, size_t budget,
- *                         size_t *done, bool *more);
- *
- * Removes the key if it has expired at now_ms (from hint_expired). Reserves for itself.
- *   int keyspace_expire_key(struct keyspace *ks, struct ps_txn *txn, unsigned db,
- *                           struct ps_slice key, int64_t now_ms);
- *
- * For INFO; counters since start are kept with atomics.
- *   struct keyspace_stat { uint64_t keys, expires; int64_t avg_ttl_ms; };
- *   int keyspace_stat_db(struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
- *                        struct keyspace_stat *stat);
- *   struct keyspace_counters { uint64_t hits, misses, expired; };
- *   void keyspace_counters(struct keyspace *ks, struct keyspace_counters *counters);
- *   void keyspace_counters_reset(struct keyspace *ks);
- */
 
 #endif

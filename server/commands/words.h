@@ -1,11 +1,12 @@
 /*
- * words.h - small readings of an argument, for handlers of the server and connection groups.
+ * words.h - small readings of an argument, and the answer of HELP.
  *
  * Pure; any thread.
  */
 #ifndef PANDO_SERVER_COMMANDS_WORDS_H
 #define PANDO_SERVER_COMMANDS_WORDS_H
 
+#include "protocol/resp.h"
 #include "storage/pandostore.h"
 
 #include <stdbool.h>
@@ -27,6 +28,15 @@ static inline bool word_copy(struct ps_slice arg, char *to, size_t size)
     memcpy(to, arg.data, arg.len);
     to[arg.len] = '\0';
     return true;
+}
+
+/* What a HELP subcommand answers: each line is a simple string. */
+static inline void write_help(struct resp_out *out, const char *const *lines, size_t n)
+{
+    resp_write_array(out, n);
+    for (size_t i = 0; i < n; i++) {
+        resp_write_simple(out, lines[i]);
+    }
 }
 
 #endif

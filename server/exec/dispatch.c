@@ -49,11 +49,6 @@ const struct command *dispatch_resolve(size_t argc, const struct ps_slice *argv)
     return row != NULL && row->handler != NULL && arity_fits(row, argc) ? row : NULL;
 }
 
-static const char *full_name(const struct command *row)
-{
-    return row->full_name != NULL ? row->full_name : row->name;
-}
-
 /* ---- answers to what cannot run ------------------------------------------------------------- */
 
 static void refuse(struct executor *x, struct session *session, const char *text)
@@ -139,7 +134,8 @@ static void explain(struct executor *x, struct session *session, size_t argc,
         return;
     }
     row = sub;
-    snprintf(text, sizeof(text), "wrong number of arguments for '%s' command", full_name(row));
+    snprintf(text, sizeof(text), "wrong number of arguments for '%s' command",
+             command_full_name(row));
     if (strcmp(row->name, "exec") == 0) {
         refuse_exec(x, session, text);
         return;

@@ -151,10 +151,7 @@ static void describe(FILE *to, const struct conn *conn)
     fprintf(to,
             "obl=%zu oll=0 omem=%zu tot-mem=%zu events=%s cmd=%s user=default redir=-1 resp=%d\n",
             unsent, unsent, sizeof(*conn) + unsent + conn->input_bytes, unsent > 0 ? "rw" : "r",
-            last == NULL              ? "NULL"
-            : last->full_name != NULL ? last->full_name
-                                      : last->name,
-            session_resp(s));
+            last == NULL ? "NULL" : command_full_name(last), session_resp(s));
 }
 
 char *clients_list(struct clients *clients, const struct client_filter *filter, size_t *len)
