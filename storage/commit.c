@@ -22,6 +22,7 @@
 #define SWEEP_PATHS       4u        /* branches relinked along with a commit */
 #define ALLOWANCE_BYTES   (4 << 20) /* log reserved at a time */
 #define ALLOWANCE_COMMITS 4096
+#define TIGHT_MS          1000 /* between attempts to make segments on a full disk */
 
 enum ps_durability ps_get_durability(const struct ps_store *store)
 {
@@ -31,6 +32,13 @@ enum ps_durability ps_get_durability(const struct ps_store *store)
 uint64_t ps_durable(const struct ps_store *store)
 {
     return atomic_load(&store->durable_seq);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
 /* The writer counts down what it may still append, so that it rarely needs the log's lock. */
@@ -52,9 +60,14 @@ int log_room(struct ps_store *store, uint64_t bytes)
     }
     pthread_mutex_unlock(&store->mu);
     uint64_t needed = waiting + txn->reserved_log;
-    int rc = log_reserve(store->log, 2 * ALLOWANCE_COMMITS, needed + ALLOWANCE_BYTES, &fault);
-    bool tight = rc == PS_NOSPACE; /* on a full disk what there is may do for this one */
-    if (tight) {
+    bool tight = now_ms() < store->log_tight_until;
+    int rc = 0;
+    if (!tight) {
+        rc = log_reserve(store->log, 2 * ALLOWANCE_COMMITS, needed + ALLOWANCE_BYTES, &fault);
+        tight = rc == PS_NOSPACE;
+        store->log_tight_until = tight ? now_ms() + TIGHT_MS : 0;
+    }
+    if (tight) { /* on a full disk what there is may do for this one */
         rc = log_reserve(store->log, commits, needed, &fault);
     }
     pthread_mutex_unlock(&store->log_mu);
@@ -200,13 +213,6 @@ static bool have_queued(const struct ps_store *store)
     return false;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
 static void wait_until(struct ps_store *store, int64_t ms)
 {
     struct timespec until = {ms / 1000, ms % 1000 * 1000000};
@@ -286,6 +292,7 @@ static void *log_main(void *arg)
 
 int log_thread_start(struct ps_store *store)
 {
+    store->prepare_wanted = true; /* one segment to go on in while a checkpoint frees the other */
     store->log_thread_runs = pthread_create(&store->log_thread, NULL, log_main, store) == 0;
     return store->log_thread_runs ? 0 : PS_NOMEM;
 }

@@ -271,7 +271,7 @@ struct ps_stat {
     uint64_t snapshots;             /* holding a state now */
     uint64_t oldest_snapshot_stamp; /* 0: none; stamps rise with every commit */
     /* hard-to-reach paths, counted so that tests can see that they were taken */
-    uint64_t groups_delayed, relinks, relink_sweeps, relink_idle, slot_waits,
+    uint64_t groups_delayed, full_disk_checkpoints, relinks, relink_sweeps, relink_idle, slot_waits,
         slots_reused_between_snapshots;
     uint64_t deaths_passed, pages_waiting, pages_verified;
     uint64_t splits, merges, shares, edge_splits, overflow_runs, overflow_separators;

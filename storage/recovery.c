@@ -479,21 +479,15 @@ static int leave_arena(struct ps_store *store, uint64_t capacity)
     return rc;
 }
 
-static int replay_log(struct ps_store *store, struct ps_recovery *report, struct ps_fault *fault)
+static int replay_log(struct ps_store *store, const struct log_pos *to, struct ps_recovery *report,
+                      struct ps_fault *fault)
 {
     struct log_pos from = store->meta.pos;
-    struct log_pos end;
-    int rc = log_scan(store->log, &from, &end, &report->torn_bytes, fault);
-    rc = rc == 0 ? log_sync_range(store->log, &from, &end, fault) : rc;
-    if (rc != 0) {
-        return rc;
-    }
-    report->log_from = from.position;
-    report->log_to = end.position;
+    struct log_pos end = *to;
     struct replay r = {.store = store, .fault = fault, .report = report};
     uint64_t capacity = store->arena.capacity;
     store->arena.capacity = store->arena.most;
-    rc = log_replay(store->log, &from, &end, take_commit, &r, fault);
+    int rc = log_replay(store->log, &from, &end, take_commit, &r, fault);
     rc = rc == 0 ? replay_batch(&r) : rc;
     rc = rc == 0 ? leave_arena(store, capacity) : rc;
     for (size_t i = 0; i < r.payloads.n; i++) {
@@ -513,6 +507,30 @@ static int replay_log(struct ps_store *store, struct ps_recovery *report, struct
     return rc;
 }
 
+/* First pass: to where the log reaches, durable through it. Nothing was changed yet if it refuses.
+ */
+static int read_log(struct ps_store *store, struct log_pos *end, struct ps_recovery *report,
+                    struct ps_fault *fault)
+{
+    struct log_pos from = store->meta.pos;
+    struct log_stats stats;
+    log_get_stats(store->log, &stats);
+    if (stats.segments == 0) {
+        fault_set(fault, PS_CORRUPT, 0, store->dir, from.position,
+                  "the log is missing: there is no segment, and a store has at least one");
+        return PS_CORRUPT;
+    }
+    int rc = log_scan(store->log, &from, end, &report->torn_bytes, fault);
+    rc = rc == 0 ? log_sync_range(store->log, &from, end, fault) : rc;
+    report->log_from = from.position;
+    report->log_to = end->position;
+    if (rc == 0 && end->seq == from.seq) {
+        /* Nothing to replay: the metas may as well name the end, so that segments come free. */
+        store->meta.pos = store->tip->pos = store->file_state->pos = *end;
+    }
+    return rc;
+}
+
 static void jump_stamps(struct ps_store *store)
 {
     uint32_t random = 0;
@@ -527,14 +545,19 @@ int recover(struct ps_store *store, struct ps_recovery *report, struct ps_fault 
         fault_set(fault, PS_IO, err, store->file_path, 0, "syncing the data file");
         return PS_IO;
     }
-    int rc = meta_write_both(store, &store->meta, NULL);
+    struct log_pos end;
+    int rc = read_log(store, &end, report, fault);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = meta_write_both(store, &store->meta, NULL);
     if (rc != 0) {
         ps_last_fault(store, fault);
         return rc;
     }
     report->checkpoint_seq = store->meta.seq;
     jump_stamps(store);
-    rc = replay_log(store, report, fault);
+    rc = replay_log(store, &end, report, fault);
     jump_stamps(store);
     return rc;
 }

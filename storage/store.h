@@ -194,11 +194,13 @@ struct ps_store {
         ps_tree tree;
         VEC(uint8_t) key, next; /* where it is; where it goes on */
     } sweep;
+    int64_t full_until;    /* in ms: until then a full disk is not asked again */
     int64_t log_allowance; /* bytes of log known to be there */
     int64_t log_allowance_commits;
-    uint8_t *scratch[4]; /* a page each: building nodes */
-    uint8_t *keys[4];    /* a page each: putting keys together */
-    uint8_t *items;      /* redistribution (rebuild.c) */
+    int64_t log_tight_until; /* in ms: a full disk leaves room for single commits at most */
+    uint8_t *scratch[4];     /* a page each: building nodes */
+    uint8_t *keys[4];        /* a page each: putting keys together */
+    uint8_t *items;          /* redistribution (rebuild.c) */
     size_t items_room;
 
     /* groups and publication: under mu */

@@ -17,9 +17,11 @@
 #include "storage/node.h"
 #include "storage/store.h"
 
-#define FILE_RESERVE  64u /* pages of the file kept for checkpoints and deletes on a full disk */
-#define LOOK_AGAIN_NS 1000000L /* for readers that end without a word */
-#define MOST_DELAY_NS 4000000L /* of one transaction while slots are low */
+#define FILE_RESERVE       64u /* pages of the file kept for checkpoints and deletes on a full disk */
+#define CHECKPOINT_RESERVE 16u /* of them for a checkpoint's map and catalogue alone */
+#define FULL_REST_MS       200
+#define LOOK_AGAIN_NS      1000000L /* for readers that end without a word */
+#define MOST_DELAY_NS      4000000L /* of one transaction while slots are low */
 
 static void after_ns(struct timespec *until, long ns)
 {
@@ -170,6 +172,17 @@ bool roots_in_file(const struct state *state)
     return true;
 }
 
+/* The token again after waiting, and the transaction anew: it has changed nothing. */
+static int resume(struct ps_store *store, struct ps_txn *txn, int rc)
+{
+    token_take(store);
+    int prepared = token_prepare(store);
+    rc = rc != 0 ? rc : prepared;
+    int started = start_from_tip(store, txn); /* whatever went wrong: the old tip may be gone */
+    txn->error = started;
+    return rc != 0 ? rc : started;
+}
+
 /* Waits a moment for whatever can free slots; the token is given up meanwhile. */
 static int wait_for_slots(struct ps_store *store, struct ps_txn *txn)
 {
@@ -193,12 +206,7 @@ static int wait_for_slots(struct ps_store *store, struct ps_txn *txn)
         pthread_mutex_unlock(&store->mu);
         rc = checkpoint_ask(store, true);
     }
-    token_take(store);
-    int prepared = token_prepare(store);
-    rc = rc != 0 ? rc : prepared;
-    int started = start_from_tip(store, txn); /* whatever went wrong: the old tip may be gone */
-    txn->error = started;
-    return rc != 0 ? rc : started;
+    return resume(store, txn, rc);
 }
 
 static bool all_published(struct ps_store *store)
@@ -234,17 +242,14 @@ static int room_in_file(struct ps_store *store, uint64_t need, bool deletes_only
     uint64_t pages = store->arena.used + need;
     int rc = space_reserve(&store->space, pages + FILE_RESERVE);
     if (rc == PS_NOSPACE && deletes_only) {
-        rc = space_reserve(&store->space, pages);
+        rc = space_reserve(&store->space, pages + CHECKPOINT_RESERVE);
     }
     return rc == 0 ? 0 : store_fault(store, rc, 0, store->file_path, 0, "growing the file");
 }
 
-int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes)
+static int make_room(struct ps_txn *txn, size_t ops, size_t bytes)
 {
     struct ps_store *store = txn->view.store;
-    if (txn->error != 0) {
-        return txn->error;
-    }
     uint64_t need = ops * slots_per_op(store);
     if (bytes > key_inline_max(store->page_size)) {
         need += (bytes >> store->page_shift) + 2 * ops + 1;
@@ -256,6 +261,37 @@ int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes)
     if (rc == 0 && !txn->replay && ps_get_durability(store) != PS_NONE) {
         rc = log_room(store, bytes + ops * 32);
     }
+    return rc;
+}
+
+static int64_t coarse_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* On a full disk a checkpoint gives back what died since the last one, pages of the file as well as
+ * segments of the log. A transaction that changed something has to end first; when the checkpoint
+ * was of no help, others are refused at once for a while. */
+int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes)
+{
+    struct ps_store *store = txn->view.store;
+    if (txn->error != 0) {
+        return txn->error;
+    }
+    int rc = make_room(txn, ops, bytes);
+    if (rc != PS_NOSPACE || txn->replay || coarse_ms() < store->full_until) {
+        return rc;
+    }
+    if (txn->changed || txn->nsavepoints > 0) {
+        return PS_BUSY;
+    }
+    store->stat.full_disk_checkpoints++;
+    token_give(store);
+    rc = resume(store, txn, checkpoint_ask(store, true));
+    rc = rc == 0 ? make_room(txn, ops, bytes) : rc;
+    store->full_until = rc == PS_NOSPACE ? coarse_ms() + FULL_REST_MS : 0;
     return rc;
 }
 

@@ -253,6 +253,51 @@ static void what_was_reserved_fits(void **state)
     }
 }
 
+/* One put or delete, committed; PS_BUSY is answered by beginning again. */
+static int change_alone(struct fixture *f, unsigned i, bool put)
+{
+    static const char value[4000];
+    char key[16];
+    int n = snprintf(key, sizeof key, "%08u", i);
+    struct ps_txn *txn = fixture_begin(f);
+    struct ps_slice k = {key, (size_t)n};
+    int rc = put ? ps_put(txn, f->tree, k, (struct ps_slice){value, sizeof value})
+                 : ps_delete(txn, f->tree, k);
+    if (rc != 0) {
+        ps_abort(txn);
+        return rc;
+    }
+    return ps_commit(txn, PS_NONE, NULL);
+}
+
+static void a_full_file_refuses_puts_goes_on_deleting_and_takes_puts_again(void **state)
+{
+    struct fixture *f = *state;
+    f->options.map_size = UINT64_C(64) << 20; /* the file cannot grow beyond it */
+    f->options.dirty_memory = UINT64_C(4) << 20;
+    f->options.durability = PS_EVERYSEC;
+    fixture_reopen(f, true);
+    unsigned n = 0;
+    int rc;
+    while ((rc = change_alone(f, n, true)) == 0)
+        assert_true(++n < 20000);
+    assert_int_equal(rc, PS_NOSPACE);
+    assert_true(n > 5000);
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(change_alone(f, i, false), 0);
+    unsigned again = 0;
+    for (unsigned tries = 0; again < n / 2; tries++) {
+        rc = change_alone(f, again, true);
+        assert_true(rc == 0 || (rc == PS_NOSPACE && tries < 1000000)); /* refused for a while */
+        again += rc == 0;
+    }
+    struct ps_stat stat;
+    ps_stats(f->store, &stat);
+    assert_true(stat.full_disk_checkpoints > 0);
+    fixture_reopen(f, false);
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +312,7 @@ int main(void)
         STORE_TEST(a_transaction_that_fills_the_dirty_memory_is_told_to_commit_first),
         STORE_TEST(a_reservation_that_can_never_fit_is_told_so),
         STORE_TEST(what_was_reserved_fits),
+        STORE_TEST(a_full_file_refuses_puts_goes_on_deleting_and_takes_puts_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /*
  * test_store_open.c - opening, closing, and what opening says it did.
  */
+#include "storage/vfs.h"
 #include "tests/support/store_fixture.h"
 
 #include <sys/stat.h>
@@ -305,6 +306,40 @@ static void a_lost_data_file_beside_a_log_with_commits_is_refused(void **state)
     assert_non_null(strstr(fault.what, "log beside it holds commits"));
 }
 
+static void remove_segment(void *arg, const char *name)
+{
+    char path[STORE_DIR_PATH + 64];
+    if (strncmp(name, "log-", 4) == 0) {
+        snprintf(path, sizeof path, "%s/%s", (const char *)arg, name);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+static void a_store_without_its_log_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    fixture_put(f, "a", "1");
+    fixture_close(f, true);
+    const struct ps_vfs *vfs = ps_vfs_posix();
+    assert_int_equal(vfs->list(vfs->ctx, f->dir, remove_segment, f->dir), 0);
+    struct ps_fault fault = {0};
+    assert_int_equal(ps_open(f->dir, &f->options, &f->store, NULL, &fault), PS_CORRUPT);
+    assert_non_null(strstr(fault.what, "the log is missing"));
+}
+
+static void reopening_without_writing_keeps_no_segments(void **state)
+{
+    struct fixture *f = *state;
+    f->options.manual_checkpoint = true;
+    fixture_put(f, "a", "1");
+    fixture_reopen(f, true);
+    for (unsigned i = 0; i < 10; i++)
+        fixture_reopen(f, false);
+    struct ps_stat stat;
+    ps_stats(f->store, &stat);
+    assert_true(stat.log_segments <= 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +364,8 @@ int main(void)
         STORE_TEST(raising_the_level_from_none_makes_what_is_there_durable),
         STORE_TEST(lowering_the_level_to_none_leaves_durable_what_was_logged),
         STORE_TEST(a_lost_data_file_beside_a_log_with_commits_is_refused),
+        STORE_TEST(a_store_without_its_log_is_refused),
+        STORE_TEST(reopening_without_writing_keeps_no_segments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
