@@ -1,6 +1,7 @@
 /* test_log_threads.c - a thread that appends, one that writes and syncs, one that prepares and
  * recycles, on a real disk: for the thread sanitizer, and for what a scan finds afterwards. */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -102,7 +103,7 @@ static void *recycle_all(void *arg)
         done = s->done;
         pthread_mutex_unlock(&s->mutex);
         if (!done)
-            usleep(100);
+            sched_yield();
     }
     return NULL;
 }
