@@ -67,6 +67,7 @@ static const struct piece good[] = {
 static const struct piece bad[] = {
     PIECE("*abc\r\n"),
     PIECE("*\r\n"),
+    PIECE("*1048577\r\n"),
     PIECE("*2147483648\r\n"),
     PIECE("*9223372036854775808\r\n"),
     PIECE("* 1\r\n"),
