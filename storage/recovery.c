@@ -294,7 +294,7 @@ static int replay_commits(struct replay *r, size_t first, size_t last)
     struct ps_store *store = r->store;
     harvest(store);
     reclaim(store);
-    int rc = txn_open(store, &store->txn, true, false);
+    int rc = txn_open(store, &store->txn, true);
     if (rc != 0) {
         return rc;
     }
@@ -329,7 +329,7 @@ static int replay_in_pieces(struct replay *r, size_t i)
     while (rc == 0 && at < to) {
         harvest(store);
         reclaim(store);
-        rc = txn_open(store, &store->txn, true, false);
+        rc = txn_open(store, &store->txn, true);
         if (rc != 0) {
             return rc;
         }

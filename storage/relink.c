@@ -242,7 +242,7 @@ int relink_idle(struct ps_store *store)
         return 0;
     }
     harvest(store);
-    int rc = txn_open(store, &store->internal_txn, false, true);
+    int rc = txn_open(store, &store->internal_txn, false);
     if (rc != 0) {
         return rc;
     }

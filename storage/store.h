@@ -123,8 +123,7 @@ struct ps_txn {
     uint64_t own_slots; /* made by it and still in use */
     int error;          /* a change failed half-way: only rolling back is left */
     bool changed;
-    bool replay;   /* recovery: nothing is logged */
-    bool internal; /* relinking: no operations, no sequence */
+    bool replay; /* recovery: nothing is logged */
     unsigned nsavepoints;
     struct savepoint savepoints[PS_MAX_SAVEPOINTS];
 };
@@ -329,7 +328,7 @@ void dead_page_later(struct ps_store *store, const struct death *d);
 
 /* ---- transactions (txn.c) ------------------------------------------------------------------- */
 
-int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay, bool internal);
+int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay);
 void txn_discard(struct ps_txn *txn); /* undoes all of it; the token stays */
 void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t ndeaths);
 int txn_alloc(struct ps_txn *txn, uint32_t pages, page_ref *ref);

@@ -37,7 +37,7 @@ static void txn_reset(struct ps_txn *txn)
         free(txn->savepoints[i].trees);
     }
     txn->nsavepoints = 0;
-    txn->changed = txn->replay = txn->internal = false;
+    txn->changed = txn->replay = false;
     txn->changes = 0;
     txn->error = 0;
     txn->reserved_log = 0;
@@ -55,11 +55,10 @@ static int start_from_tip(struct ps_store *store, struct ps_txn *txn)
     return state_copy(txn->state, store->tip);
 }
 
-int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay, bool internal)
+int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay)
 {
     txn_reset(txn);
     txn->replay = replay;
-    txn->internal = internal;
     txn->group = group_new(store);
     txn->state = state_new(store);
     int rc = txn->group == NULL || txn->state == NULL ? PS_NOMEM : start_from_tip(store, txn);
@@ -111,7 +110,7 @@ int ps_begin(struct ps_store *store, struct ps_txn **txn)
     }
     rc = token_prepare(store);
     if (rc == 0) {
-        rc = txn_open(store, &store->txn, false, false);
+        rc = txn_open(store, &store->txn, false);
     }
     if (rc != 0) {
         pthread_mutex_lock(&store->mu);

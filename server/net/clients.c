@@ -69,15 +69,6 @@ void clients_remove(struct clients *clients, struct conn *conn)
     pthread_mutex_unlock(&clients->lock);
 }
 
-size_t clients_count(struct clients *clients)
-{
-    size_t n;
-    pthread_mutex_lock(&clients->lock);
-    n = clients->count;
-    pthread_mutex_unlock(&clients->lock);
-    return n;
-}
-
 int clients_rename(struct clients *clients, struct session *session, const char *name, size_t len)
 {
     char *copy = NULL;

@@ -17,7 +17,6 @@ void clients_free(struct clients *clients);
 /* Registers a connection and gives it an id, unless there are `max` already: -1. */
 int clients_add(struct clients *clients, struct conn *conn, size_t max);
 void clients_remove(struct clients *clients, struct conn *conn);
-size_t clients_count(struct clients *clients);
 
 int clients_rename(struct clients *clients, struct session *session, const char *name, size_t len);
 char *clients_list(struct clients *clients, const struct client_filter *filter, size_t *len);
