@@ -39,7 +39,7 @@ endif
 
 # ---- flags ----------------------------------------------------------------------------------
 
-PKGS := libevent libevent_pthreads
+PKGS := libevent libevent_pthreads libsystemd
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 TEST_LIBS := -lcmocka
@@ -165,7 +165,7 @@ $(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES
 
 # ---- packages -------------------------------------------------------------------------------
 
-DEPS := gcc libc6-dev pkg-config libevent-dev
+DEPS := gcc libc6-dev pkg-config libevent-dev libsystemd-dev
 DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck libcmocka-dev \
              python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
              wamerican-huge procps

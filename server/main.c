@@ -10,6 +10,7 @@
 #include "server/observe/info.h"
 #include "server/observe/logger.h"
 #include "server/server.h"
+#include "server/service.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -97,6 +98,7 @@ static struct logger *open_log(const struct config *config)
 static int serve(struct config *config, const char *file, const char *executable)
 {
     struct server *server;
+    struct service *service;
     struct logger *log = open_log(config);
     int signals = block_signals(), rc;
     if (log == NULL || signals < 0) {
@@ -105,13 +107,19 @@ static int serve(struct config *config, const char *file, const char *executable
     }
     logger_write(log, LOG_NOTICE, "pandod " PANDO_VERSION ", pid %d, %s%s", (int)getpid(),
                  file[0] != '\0' ? "configuration file " : "default configuration", file);
+    service = service_new();
+    service_starting(service, "Opening the store");
     if (server_start(config, log, file, executable, &server) != 0) {
+        service_free(service);
         config_free(config);
         logger_close(log);
         return 1;
     }
-    server_wait(server, signals);
+    service_ready(service, "Ready to accept connections");
+    server_wait(server, signals, service);
+    service_stopping(service, "Draining connections and closing the store");
     rc = server_stop(server);
+    service_free(service);
     close(signals);
     return rc == 0 ? 0 : 1;
 }

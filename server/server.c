@@ -33,6 +33,7 @@ struct server {
     struct clients *clients;
     struct loop *loops;
     size_t loop_n;
+    uint64_t *ticks_seen; /* of each loop, by the main thread */
     struct listener *listener;
     int port;
     char run_id[41];
@@ -393,11 +394,12 @@ static int start_loops(struct server *server)
     char *addresses = config_text(config, CONFIG_BIND);
     int rc = 0;
     server->loops = aligned_alloc(64, wanted * sizeof(struct loop));
+    server->ticks_seen = calloc(wanted, sizeof(*server->ticks_seen));
     while (rc == 0 && server->loops != NULL && server->loop_n < wanted) {
         rc = loop_init(&server->loops[server->loop_n], &server->env, server->clients);
         server->loop_n += rc == 0;
     }
-    if (rc != 0 || server->loops == NULL || addresses == NULL) {
+    if (rc != 0 || server->loops == NULL || server->ticks_seen == NULL || addresses == NULL) {
         logger_write(server->env.log, LOG_WARNING, "Starting the I/O threads failed");
         free(addresses);
         return -1;
@@ -431,6 +433,7 @@ static void free_server(struct server *server)
     pthread_cond_destroy(&server->changed);
     close(server->wake_fd);
     free(server->loops);
+    free(server->ticks_seen);
     free(server->config_file);
     free(server->executable);
     free(server);
@@ -507,13 +510,30 @@ int server_start(struct config *config, struct logger *log, const char *config_f
 
 /* ---- waiting and stopping ------------------------------------------------------------------- */
 
-void server_wait(struct server *server, int signal_fd)
+/* Whether every loop has turned since this last said so; each does at least once a second. */
+static bool loops_turn(struct server *server)
+{
+    for (size_t i = 0; i < server->loop_n; i++) {
+        if (atomic_load(&server->loops[i].ticks) == server->ticks_seen[i]) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < server->loop_n; i++) {
+        server->ticks_seen[i] = atomic_load(&server->loops[i].ticks);
+    }
+    return true;
+}
+
+void server_wait(struct server *server, int signal_fd, struct service *service)
 {
     struct pollfd fds[2] = {{server->wake_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
     struct signalfd_siginfo info;
     while (!atomic_load(&server->ending)) {
         int n = poll(fds, 2, 1000);
         note_checkpoints(server);
+        if (loops_turn(server)) {
+            service_alive(service);
+        }
         if (n > 0 && (fds[1].revents & POLLIN) &&
             read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
             logger_write(server->env.log, LOG_WARNING, "Received %s scheduling shutdown...",

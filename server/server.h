@@ -8,6 +8,7 @@
 
 #include "server/config/config.h"
 #include "server/observe/logger.h"
+#include "server/service.h"
 
 struct server;
 
@@ -17,8 +18,8 @@ int server_start(struct config *config, struct logger *log, const char *config_f
                  const char *executable, struct server **server);
 
 /* Waits until a shutdown was asked for: by SHUTDOWN, or by the descriptor `signal_fd` becoming
- * readable (a signalfd). */
-void server_wait(struct server *server, int signal_fd);
+ * readable (a signalfd). Meanwhile tells the service's watchdog whether all loops turn. */
+void server_wait(struct server *server, int signal_fd, struct service *service);
 
 /* Drains, makes a checkpoint (unless SHUTDOWN NOSAVE), closes. 0, or -1 if the store said no. */
 int server_stop(struct server *server);

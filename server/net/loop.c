@@ -340,6 +340,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     loop->now_ms = exec_now(loop->env);
+    atomic_fetch_add(&loop->ticks, 1);
     if (loop->sampler) {
         metrics_sample(loop->env->metrics, loop->now_ms);
     }

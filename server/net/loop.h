@@ -68,7 +68,8 @@ struct loop {
     struct writer_room room;
     struct conn *conns, *dead;
     size_t conn_n;
-    bool sampler; /* takes the samples for INFO's rates */
+    bool sampler;           /* takes the samples for INFO's rates */
+    _Atomic uint64_t ticks; /* of the timer, one a second: shows that the loop turns */
     bool stopping;
     int64_t stop_at; /* ms: connections that are still there are closed */
     struct mail stop_mail;
