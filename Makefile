@@ -4,6 +4,7 @@
 #   make tests        every test program
 #   make run          install what is missing, build, serve on 127.0.0.1:6379 (PORT=, DATA=)
 #   make check        every suite once; SAN=address (with UBSan) or SAN=thread: under that sanitizer
+#   make fuzz         every fuzz target for FUZZ_SECONDS (60) under libFuzzer; FUZZ=NAME: one of them
 #   make bench        beside redis-server and LMDB (about 15 minutes; QUICK=1: a look)
 #   make format | lint | clean | deps | deps-test | deps-bench
 #
@@ -21,11 +22,16 @@ PORT ?= 6379
 DATA ?= data
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-IS_CLANG := $(findstring clang,$(notdir $(firstword $(CC))))
-ifneq ($(filter-out address thread,$(SAN)),)
-$(error SAN must be address or thread, not '$(SAN)')
+FUZZ_SECONDS ?= 60
+
+ifeq ($(SAN),fuzzer)
+CC := clang
 endif
-VARIANT := $(if $(SAN),$(if $(IS_CLANG),clang-)$(SAN),$(IS_CLANG))
+IS_CLANG := $(findstring clang,$(notdir $(CC)))
+ifneq ($(filter-out address thread fuzzer,$(SAN)),)
+$(error SAN must be address or thread (or, for fuzz targets, fuzzer), not '$(SAN)')
+endif
+VARIANT := $(if $(SAN),$(if $(filter fuzzer,$(SAN)),,$(if $(IS_CLANG),clang-))$(SAN),$(IS_CLANG))
 OUT := $(BUILD)$(if $(VARIANT),/$(VARIANT))
 OBJ := $(OUT)/obj
 
@@ -49,6 +55,8 @@ MACHINE := $(shell uname -m)
 ARCH_x86_64 := -msse4.2
 ARCH_aarch64 := -march=armv8-a+crc
 SAN_address := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SAN_fuzzer := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
+              -fno-omit-frame-pointer
 SAN_thread := -fsanitize=thread -fno-omit-frame-pointer $(if $(IS_CLANG),,-Wno-tsan)
 
 CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -I. $(ARCH_$(MACHINE)) -pthread \
@@ -64,8 +72,12 @@ TOOL_SRC := $(wildcard tools/pando-tool.c tools/tool_*.c)
 SUPPORT_SRC := $(wildcard tests/support/*.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c)
 # A folder of tests with C sources (model, explorer, ...) is one program of the folder's name.
-PROGRAM_SRC := $(filter-out tests/unit/% tests/support/%,$(wildcard tests/*/*.c))
+PROGRAM_SRC := $(filter-out tests/unit/% tests/support/% tests/fuzz/%,$(wildcard tests/*/*.c))
 PROGRAMS := $(sort $(patsubst tests/%/,%,$(dir $(PROGRAM_SRC))))
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+# libFuzzer brings a main; without it replay.c runs inputs that are named.
+FUZZ_SUPPORT_SRC := $(filter-out $(FUZZ_SRC) $(if $(filter fuzzer,$(SAN)),tests/fuzz/replay.c),\
+                    $(wildcard tests/fuzz/*.c))
 BENCH_SRC := $(wildcard bench/*.c)
 BENCH_SUPPORT_SRC := $(wildcard bench/support/*.c)
 
@@ -76,6 +88,7 @@ STORAGE_LIB := $(OUT)/libpandostore.a
 PROTOCOL_LIB := $(OBJ)/libprotocol.a
 SERVER_LIB := $(OBJ)/libserver.a
 SUPPORT_LIB := $(OBJ)/libsupport.a
+FUZZ_LIB := $(OBJ)/libfuzz.a
 BENCH_SUPPORT_LIB := $(OBJ)/libbenchsupport.a
 
 SERVER_PARTS := $(filter-out server/main.c,$(SERVER_SRC)) $(filter-out tools/pando-tool.c,$(TOOL_SRC))
@@ -83,14 +96,18 @@ BINARIES := $(if $(filter server/main.c,$(SERVER_SRC)),$(OUT)/pandod) \
             $(if $(filter tools/pando-tool.c,$(TOOL_SRC)),$(OUT)/pando-tool)
 UNIT_BIN := $(patsubst %.c,$(OUT)/%,$(UNIT_SRC))
 PROGRAM_BIN := $(addprefix $(OUT)/tests/,$(PROGRAMS))
+# The calls that fuzz_dispatch makes up follow the grammar of the differential test.
+FUZZ_GRAMMAR_SRC := $(addprefix tests/differential/,table.c grammar.c token.c random.c)
+FUZZ_BIN := $(patsubst %.c,$(OUT)/%,$(FUZZ_SRC))
 BENCH_BIN := $(patsubst %.c,$(OUT)/%,$(BENCH_SRC))
 ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) $(TOOL_SRC) $(SUPPORT_SRC) $(UNIT_SRC) \
-           $(PROGRAM_SRC) $(BENCH_SRC) $(BENCH_SUPPORT_SRC)
+           $(PROGRAM_SRC) $(FUZZ_SRC) $(FUZZ_SUPPORT_SRC) $(BENCH_SRC) $(BENCH_SUPPORT_SRC)
 
-.PHONY: all tests unit benches
+.PHONY: all tests unit fuzzers benches
 all: $(STORAGE_LIB) $(BINARIES)
 unit: $(UNIT_BIN)
-tests: all $(UNIT_BIN) $(PROGRAM_BIN)
+tests: all $(UNIT_BIN) $(PROGRAM_BIN) $(FUZZ_BIN)
+fuzzers: $(FUZZ_BIN)
 benches: all $(BENCH_BIN)
 
 # ---- rules ----------------------------------------------------------------------------------
@@ -136,6 +153,8 @@ $(SERVER_LIB): $(call objects,$(SERVER_PARTS)) $(SOURCES_STAMP)
 	$(archive)
 $(SUPPORT_LIB): $(call objects,$(SUPPORT_SRC)) $(SOURCES_STAMP)
 	$(archive)
+$(FUZZ_LIB): $(call objects,$(FUZZ_SUPPORT_SRC) $(FUZZ_GRAMMAR_SRC)) $(SOURCES_STAMP)
+	$(archive)
 $(BENCH_SUPPORT_LIB): $(call objects,$(BENCH_SUPPORT_SRC)) $(SOURCES_STAMP)
 	$(archive)
 
@@ -148,6 +167,9 @@ TEST_ARCHIVES := $(SUPPORT_LIB) $(SERVER_LIB) $(PROTOCOL_LIB) $(STORAGE_LIB)
 
 $(UNIT_BIN): $(OUT)/%: $(OBJ)/%.o $(TEST_ARCHIVES) $(SOURCES_STAMP)
 	$(call link,$(TEST_LIBS) $(PKG_LIBS) -lm)
+
+$(FUZZ_BIN): $(OUT)/%: $(OBJ)/%.o $(FUZZ_LIB) $(TEST_ARCHIVES) $(SOURCES_STAMP)
+	$(call link,$(if $(filter fuzzer,$(SAN)),-fsanitize=fuzzer) $(PKG_LIBS) -lm)
 
 define program
 $(OUT)/tests/$(1): $(call objects,$(filter tests/$(1)/%,$(PROGRAM_SRC))) $(SUPPORT_LIB) \
@@ -182,7 +204,7 @@ deps-bench: deps
 # ---- tasks ----------------------------------------------------------------------------------
 # Those that install run make again, so that pkg-config is asked after it exists.
 
-.PHONY: run serve check bench format lint clean
+.PHONY: run serve check fuzz bench format lint clean
 run: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) serve
 serve: all
@@ -191,6 +213,10 @@ serve: all
 
 check: deps-test
 	@/usr/bin/python3 tests/run-check --build $(BUILD) $(if $(SAN),--san $(SAN))
+
+fuzz: deps-test
+	@$(MAKE) --no-print-directory -j$(JOBS) SAN=fuzzer fuzzers
+	@/usr/bin/python3 tests/run-fuzz --out $(BUILD)/fuzzer --seconds $(FUZZ_SECONDS) $(FUZZ)
 
 bench: deps-bench
 	@$(MAKE) --no-print-directory -j$(JOBS) benches

@@ -200,7 +200,7 @@ static size_t canonical_clients(const struct compare_env *env, const struct repl
 static void replace_text(const struct compare_env *env, struct reply *value, const char *text,
                          size_t len)
 {
-    value->text = arena_copy(env->arena, text, len);
+    value->text = heap_copy(env->heap, text, len);
     value->len = len;
 }
 

@@ -10,7 +10,7 @@
 /* What a comparison has to know of the connections: the ids that each server gave them, -1 if
  * unknown. */
 struct compare_env {
-    struct arena *arena; /* for canonical texts */
+    struct heap *heap; /* for canonical texts */
     int client;
     long long ids[MAX_CLIENTS + 1][2];
 };

@@ -123,21 +123,21 @@ static void receive_some(struct conn *conn)
 
 /* Turns received bytes into replies until `expected` are there. */
 static void parse_some(struct conn *conn, size_t expected, struct reply_list *replies,
-                       struct arena *arena)
+                       struct heap *heap)
 {
     while (replies->count < expected && conn->parsed < conn->in.len && !conn->garbage) {
         struct reply value;
         size_t used;
-        int rc = reply_parse(arena, conn->in.data + conn->parsed, conn->in.len - conn->parsed,
-                             &used, &value);
+        int rc = reply_parse(heap, conn->in.data + conn->parsed, conn->in.len - conn->parsed, &used,
+                             &value);
         if (rc == 0)
             break;
         if (rc < 0) {
             conn->garbage = true;
-            value = (struct reply){.type = '?',
-                                   .text = arena_copy(arena, conn->in.data + conn->parsed,
-                                                      conn->in.len - conn->parsed),
-                                   .len = conn->in.len - conn->parsed};
+            value = (struct reply){
+                .type = '?',
+                .text = heap_copy(heap, conn->in.data + conn->parsed, conn->in.len - conn->parsed),
+                .len = conn->in.len - conn->parsed};
             used = conn->in.len - conn->parsed;
         }
         reply_list_push(replies, value);
@@ -162,7 +162,7 @@ static bool is_done(struct conn *conn, size_t expected, struct reply_list *repli
 }
 
 int conn_exchange(struct conn *const *conns, const size_t *expected, size_t count,
-                  struct reply_list *replies, struct arena *arena, int timeout_ms, size_t *late)
+                  struct reply_list *replies, struct heap *heap, int timeout_ms, size_t *late)
 {
     long long deadline = now_ms() + timeout_ms;
     bool done[2] = {false, false};
@@ -173,7 +173,7 @@ int conn_exchange(struct conn *const *conns, const size_t *expected, size_t coun
         struct pollfd fds[2];
         size_t waiting = 0, index[2];
         for (size_t i = 0; i < count; i++) {
-            parse_some(conns[i], expected[i], &replies[i], arena);
+            parse_some(conns[i], expected[i], &replies[i], heap);
             done[i] = done[i] || is_done(conns[i], expected[i], &replies[i]);
             if (done[i])
                 continue;
@@ -209,15 +209,15 @@ int conn_ping(int port)
     if (conn_open(&conn, port) < 0)
         return -1;
     struct reply_list replies = {0};
-    struct arena arena = {0};
+    struct heap heap = {0};
     size_t expected = 1, late;
     buffer_add(&conn.out, "PING\r\n", 6);
     struct conn *pointer = &conn;
-    int rc = conn_exchange(&pointer, &expected, 1, &replies, &arena, 2000, &late);
+    int rc = conn_exchange(&pointer, &expected, 1, &replies, &heap, 2000, &late);
     if (rc == 0 && !reply_text_is(&replies.items[0], "PONG"))
         rc = -1;
     reply_list_free(&replies);
-    arena_free(&arena);
+    heap_free(&heap);
     conn_close(&conn);
     return rc;
 }

@@ -2,7 +2,7 @@
 #ifndef TESTS_DIFFERENTIAL_CONN_H
 #define TESTS_DIFFERENTIAL_CONN_H
 
-#include "tests/differential/reply.h"
+#include "tests/support/reply.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,6 +43,6 @@ int conn_ping(int port);
  * when a signal asked to end.
  */
 int conn_exchange(struct conn *const *conns, const size_t *expected, size_t count,
-                  struct reply_list *replies, struct arena *arena, int timeout_ms, size_t *late);
+                  struct reply_list *replies, struct heap *heap, int timeout_ms, size_t *late);
 
 #endif

@@ -25,17 +25,17 @@ struct script {
     size_t count, capacity;
 };
 
-static struct arg text_arg(struct arena *arena, const char *text)
+static struct arg text_arg(struct heap *heap, const char *text)
 {
     size_t len = strlen(text);
-    return (struct arg){.data = arena_copy(arena, text, len), .len = len};
+    return (struct arg){.data = heap_copy(heap, text, len), .len = len};
 }
 
 /* Adds a call made of `argc` arguments (struct arg). */
 static void script_add(struct runner *runner, struct script *script, enum cmp_mode mode,
                        size_t argc, ...)
 {
-    struct arg *argv = arena_alloc(&runner->arena, argc * sizeof *argv);
+    struct arg *argv = heap_alloc(&runner->heap, argc * sizeof *argv);
     va_list args;
     va_start(args, argc);
     for (size_t i = 0; i < argc; i++)
@@ -53,8 +53,8 @@ static void script_select(struct runner *runner, struct script *script, int db)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", db);
-    script_add(runner, script, CMP_EXACT, 2, text_arg(&runner->arena, "SELECT"),
-               text_arg(&runner->arena, text));
+    script_add(runner, script, CMP_EXACT, 2, text_arg(&runner->heap, "SELECT"),
+               text_arg(&runner->heap, text));
 }
 
 /* Sends a script on the control connections and compares the replies, unless `compare` is false. */
@@ -89,7 +89,7 @@ static enum outcome run_raw(struct runner *runner, const struct step *step)
 {
     struct conn pair[2] = {{.fd = -1}, {.fd = -1}};
     struct reply_list replies[2] = {{0}, {0}};
-    struct arg name = text_arg(&runner->arena, "(raw)");
+    struct arg name = text_arg(&runner->heap, "(raw)");
     struct arg bytes = {.data = step->raw, .len = step->raw_len};
     struct arg both[2] = {name, bytes};
     struct call call = {.argc = 2, .argv = both, .mode = CMP_EXACT};
@@ -122,18 +122,18 @@ static enum outcome run_elapse(struct runner *runner, const struct step *step)
 {
     struct script script = {0};
     struct reply_list replies[2] = {{0}, {0}};
-    struct arena *arena = &runner->arena;
+    struct heap *heap = &runner->heap;
     struct arg key = step->calls[0].argv[0];
     char life[8];
     snprintf(life, sizeof life, "%d", 1 + (int)(key.len + runner->sequence->number) % 5);
     script_select(runner, &script, step->db);
-    script_add(runner, &script, CMP_EXACT, 5, text_arg(arena, "SET"), key,
-               text_arg(arena, "short-lived"), text_arg(arena, "PX"), text_arg(arena, life));
+    script_add(runner, &script, CMP_EXACT, 5, text_arg(heap, "SET"), key,
+               text_arg(heap, "short-lived"), text_arg(heap, "PX"), text_arg(heap, life));
     enum outcome outcome =
         script_run(runner, &script, replies, true, "SET PX of a few milliseconds");
     bool gone[2] = {false, false};
     script.count = 0;
-    script_add(runner, &script, CMP_EXACT, 2, text_arg(arena, "EXISTS"), key);
+    script_add(runner, &script, CMP_EXACT, 2, text_arg(heap, "EXISTS"), key);
     for (int polls = 0; outcome == OUTCOME_EQUAL && polls < MAX_POLLS && !(gone[0] && gone[1]);
          polls++) {
         if (polls > 0)
@@ -181,7 +181,7 @@ static enum outcome run_scanloop(struct runner *runner, const struct step *step)
 {
     struct script script = {0};
     struct reply_list replies[2] = {{0}, {0}}, found[2] = {{0}, {0}};
-    struct arena *arena = &runner->arena;
+    struct heap *heap = &runner->heap;
     struct arg pattern = step->calls[0].argv[0],
                cursor = {.data = "<cursor>", .len = 8, .subst = SUBST_CURSOR};
     bool done[2] = {false, false};
@@ -191,8 +191,8 @@ static enum outcome run_scanloop(struct runner *runner, const struct step *step)
     script_select(runner, &script, step->db);
     enum outcome outcome = script_run(runner, &script, replies, true, "SELECT");
     script.count = 0;
-    script_add(runner, &script, CMP_EXACT, 6, text_arg(arena, "SCAN"), cursor,
-               text_arg(arena, "COUNT"), text_arg(arena, count), text_arg(arena, "MATCH"), pattern);
+    script_add(runner, &script, CMP_EXACT, 6, text_arg(heap, "SCAN"), cursor,
+               text_arg(heap, "COUNT"), text_arg(heap, count), text_arg(heap, "MATCH"), pattern);
     for (int rounds = 0;
          outcome == OUTCOME_EQUAL && rounds < MAX_SCAN_ROUNDS && !(done[0] && done[1]); rounds++)
         outcome = scan_round(runner, &script, replies, found, done);
@@ -220,11 +220,11 @@ static enum outcome run_bgsave(struct runner *runner)
 {
     struct script script = {0};
     struct reply_list replies[2] = {{0}, {0}};
-    struct arena *arena = &runner->arena;
-    script_add(runner, &script, CMP_BGSAVE, 1, text_arg(arena, "BGSAVE"));
+    struct heap *heap = &runner->heap;
+    script_add(runner, &script, CMP_BGSAVE, 1, text_arg(heap, "BGSAVE"));
     enum outcome outcome = script_run(runner, &script, replies, true, "BGSAVE");
     script.count = 0;
-    script_add(runner, &script, CMP_EXACT, 1, text_arg(arena, "SAVE"));
+    script_add(runner, &script, CMP_EXACT, 1, text_arg(heap, "SAVE"));
     bool busy = true;
     for (int polls = 0; outcome == OUTCOME_EQUAL && polls < MAX_POLLS && busy; polls++) {
         if (polls > 0)
@@ -264,14 +264,14 @@ enum outcome control_step(struct runner *runner, const struct step *step)
 static void dump_database(struct runner *runner, struct script *script, int db,
                           const struct reply *keys)
 {
-    struct arena *arena = &runner->arena;
+    struct heap *heap = &runner->heap;
     if (keys->count > 0)
         script_select(runner, script, db);
     for (size_t i = 0; i < keys->count; i++) {
         struct arg key = {.data = keys->items[i].text, .len = keys->items[i].len};
-        script_add(runner, script, CMP_EXACT, 2, text_arg(arena, "TYPE"), key);
-        script_add(runner, script, CMP_EXACT, 2, text_arg(arena, "GET"), key);
-        script_add(runner, script, CMP_PEXPIRETIME, 2, text_arg(arena, "PEXPIRETIME"), key);
+        script_add(runner, script, CMP_EXACT, 2, text_arg(heap, "TYPE"), key);
+        script_add(runner, script, CMP_EXACT, 2, text_arg(heap, "GET"), key);
+        script_add(runner, script, CMP_PEXPIRETIME, 2, text_arg(heap, "PEXPIRETIME"), key);
     }
 }
 
@@ -279,11 +279,11 @@ enum outcome control_dump(struct runner *runner)
 {
     struct script names = {0}, contents = {0};
     struct reply_list replies[2] = {{0}, {0}}, more[2] = {{0}, {0}};
-    struct arena *arena = &runner->arena;
+    struct heap *heap = &runner->heap;
     for (int db = 0; db < DATABASES; db++) {
         script_select(runner, &names, db);
-        script_add(runner, &names, CMP_SET, 2, text_arg(arena, "KEYS"), text_arg(arena, "*"));
-        script_add(runner, &names, CMP_EXACT, 1, text_arg(arena, "DBSIZE"));
+        script_add(runner, &names, CMP_SET, 2, text_arg(heap, "KEYS"), text_arg(heap, "*"));
+        script_add(runner, &names, CMP_EXACT, 1, text_arg(heap, "DBSIZE"));
     }
     enum outcome outcome = script_run(runner, &names, replies, true, "the final KEYS and DBSIZE");
     for (int db = 0; db < DATABASES && outcome == OUTCOME_EQUAL; db++)
@@ -300,19 +300,19 @@ int control_cleanup(struct runner *runner)
     struct difference unused;
     struct script script = {0};
     struct reply_list replies[2] = {{0}, {0}};
-    struct arena *arena = &runner->arena;
+    struct heap *heap = &runner->heap;
     struct difference *difference = runner->difference;
     bool fine = true;
-    script_add(runner, &script, CMP_EXACT, 1, text_arg(arena, "FLUSHALL"));
+    script_add(runner, &script, CMP_EXACT, 1, text_arg(heap, "FLUSHALL"));
     if (runner->sequence->touches_config) {
         static const char *const defaults[][2] = {{"requirepass", ""},
                                                   {"timeout", "0"},
                                                   {"tcp-keepalive", "300"},
                                                   {"proto-max-bulk-len", "512mb"}};
         for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
-            script_add(runner, &script, CMP_EXACT, 4, text_arg(arena, "CONFIG"),
-                       text_arg(arena, "SET"), text_arg(arena, defaults[i][0]),
-                       text_arg(arena, defaults[i][1]));
+            script_add(runner, &script, CMP_EXACT, 4, text_arg(heap, "CONFIG"),
+                       text_arg(heap, "SET"), text_arg(heap, defaults[i][0]),
+                       text_arg(heap, defaults[i][1]));
     }
     /* A failure here is told by the caller, beside the difference that was found before. */
     runner->difference = &unused;

@@ -30,8 +30,8 @@ static void take_name(char name[24], const char *from, size_t len)
 static void add_table(struct coverage *coverage)
 {
     char name[24];
-    for (size_t i = 0; i < command_table_size; i++) {
-        take_name(name, command_table[i].grammar, strlen(command_table[i].grammar));
+    for (size_t i = 0; i < rule_table_size; i++) {
+        take_name(name, rule_table[i].grammar, strlen(rule_table[i].grammar));
         if (name[0] != '\0' && find(coverage, name) == NULL && coverage->count < MAX_COVERED)
             memcpy(coverage->items[coverage->count++].name, name, sizeof name);
     }

@@ -10,48 +10,48 @@
 #include <string.h>
 #include <strings.h>
 
-static bool flip_last_byte(struct arena *arena, struct reply *reply)
+static bool flip_last_byte(struct heap *heap, struct reply *reply)
 {
     if (reply->type != '$' || reply->null || reply->len == 0)
         return false;
-    char *copy = arena_copy(arena, reply->text, reply->len);
+    char *copy = heap_copy(heap, reply->text, reply->len);
     copy[reply->len - 1] ^= 1;
     reply->text = copy;
     return true;
 }
 
-static bool add_one(struct arena *arena, struct reply *reply)
+static bool add_one(struct heap *heap, struct reply *reply)
 {
     char text[32];
     if (reply->type != ':' || reply->integer < 10)
         return false;
     int len = snprintf(text, sizeof text, "%lld", ++reply->integer);
-    reply->text = arena_copy(arena, text, (size_t)len);
+    reply->text = heap_copy(heap, text, (size_t)len);
     reply->len = (size_t)len;
     return true;
 }
 
-static bool lose_item(struct arena *arena, struct reply *reply)
+static bool lose_item(struct heap *heap, struct reply *reply)
 {
-    (void)arena;
+    (void)heap;
     if (reply->type != '*' || reply->count < 3)
         return false;
     reply->count--;
     return true;
 }
 
-static bool other_error(struct arena *arena, struct reply *reply)
+static bool other_error(struct heap *heap, struct reply *reply)
 {
     if (reply->type != '-')
         return false;
-    reply->text = arena_copy(arena, "ERR syntax error.", 17);
+    reply->text = heap_copy(heap, "ERR syntax error.", 17);
     reply->len = 17;
     return true;
 }
 
-static bool old_null(struct arena *arena, struct reply *reply)
+static bool old_null(struct heap *heap, struct reply *reply)
 {
-    (void)arena;
+    (void)heap;
     if (reply->type != '_')
         return false;
     reply->type = '$';
@@ -59,29 +59,29 @@ static bool old_null(struct arena *arena, struct reply *reply)
     return true;
 }
 
-static bool set_as_array(struct arena *arena, struct reply *reply)
+static bool set_as_array(struct heap *heap, struct reply *reply)
 {
-    (void)arena;
+    (void)heap;
     if (reply->type != '%')
         return false;
     reply->type = '*';
     return true;
 }
 
-static bool drop_last_byte(struct arena *arena, struct reply *reply)
+static bool drop_last_byte(struct heap *heap, struct reply *reply)
 {
-    (void)arena;
+    (void)heap;
     if (reply->type != '$' || reply->len < 8000)
         return false;
     reply->len--;
     return true;
 }
 
-static bool ok_for_null(struct arena *arena, struct reply *reply)
+static bool ok_for_null(struct heap *heap, struct reply *reply)
 {
     if (reply->type != '_' && !reply->null)
         return false;
-    *reply = (struct reply){.type = '+', .len = 2, .text = arena_copy(arena, "OK", 2)};
+    *reply = (struct reply){.type = '+', .len = 2, .text = heap_copy(heap, "OK", 2)};
     return true;
 }
 
@@ -110,12 +110,12 @@ const struct fault *fault_find(const char *name)
     return NULL;
 }
 
-void fault_apply(const struct fault *fault, const struct call *call, struct arena *arena,
+void fault_apply(const struct fault *fault, const struct call *call, struct heap *heap,
                  struct reply *reply)
 {
     if (fault == NULL || fault->apply == NULL || call->argc == 0 ||
         strlen(fault->command) != call->argv[0].len ||
         strncasecmp(fault->command, call->argv[0].data, call->argv[0].len) != 0)
         return;
-    fault->apply(arena, reply);
+    fault->apply(heap, reply);
 }

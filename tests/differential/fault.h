@@ -6,8 +6,8 @@
 
 struct fault {
     const char *name;
-    const char *command;                                     /* whose reply it changes */
-    bool (*apply)(struct arena *arena, struct reply *reply); /* whether it changed something */
+    const char *command;                                   /* whose reply it changes */
+    bool (*apply)(struct heap *heap, struct reply *reply); /* whether it changed something */
     int signal; /* or: sent to the server at the third sequence */
     const char *what;
 };
@@ -18,7 +18,7 @@ extern const size_t fault_table_size;
 /* The fault of that name, or NULL. */
 const struct fault *fault_find(const char *name);
 /* Applies the fault, if there is one and the call is its. */
-void fault_apply(const struct fault *fault, const struct call *call, struct arena *arena,
+void fault_apply(const struct fault *fault, const struct call *call, struct heap *heap,
                  struct reply *reply);
 
 #endif

@@ -16,37 +16,6 @@
 #include <assert.h>
 #include <string.h>
 
-uint64_t rng_next(struct generator *gen)
-{
-    /* splitmix64 */
-    uint64_t z = (gen->rng += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-size_t rng_below(struct generator *gen, size_t bound)
-{
-    assert(bound > 0);
-    return (size_t)((rng_next(gen) >> 16) % bound);
-}
-
-bool rng_percent(struct generator *gen, unsigned percent)
-{
-    return rng_below(gen, 100) < percent;
-}
-
-void gen_arg(struct generator *gen, const void *data, size_t len)
-{
-    assert(gen->argc < MAX_ARGS);
-    gen->argv[gen->argc++] = (struct arg){.data = data, .len = len};
-}
-
-void gen_arg_text(struct generator *gen, const char *text)
-{
-    gen_arg(gen, text, strlen(text));
-}
-
 static bool is_word(const struct arg *arg, const char *word)
 {
     return arg->len == strlen(word) && strncasecmp(arg->data, word, arg->len) == 0;
@@ -105,11 +74,11 @@ static void break_call(struct generator *gen)
 
 static void add_call(struct generator *gen, struct step *step, enum cmp_mode mode)
 {
-    struct arena *arena = &gen->sequence->arena;
+    struct heap *heap = &gen->sequence->heap;
     assert(step->ncalls < MAX_CALLS);
     step->calls[step->ncalls++] =
         (struct call){.argc = gen->argc,
-                      .argv = arena_copy(arena, gen->argv, gen->argc * sizeof gen->argv[0]),
+                      .argv = heap_copy(heap, gen->argv, gen->argc * sizeof gen->argv[0]),
                       .mode = mode};
 }
 
@@ -193,13 +162,13 @@ static unsigned rule_weight(const struct generator *gen, const struct rule *rule
 static const struct rule *choose_rule(struct generator *gen)
 {
     unsigned total = 0;
-    for (size_t i = 0; i < command_table_size; i++)
-        total += rule_weight(gen, &command_table[i]);
+    for (size_t i = 0; i < rule_table_size; i++)
+        total += rule_weight(gen, &rule_table[i]);
     size_t at = rng_below(gen, total);
-    for (size_t i = 0; i < command_table_size; i++) {
-        unsigned weight = rule_weight(gen, &command_table[i]);
+    for (size_t i = 0; i < rule_table_size; i++) {
+        unsigned weight = rule_weight(gen, &rule_table[i]);
         if (at < weight)
-            return &command_table[i];
+            return &rule_table[i];
         at -= weight;
     }
     assert(!"the weights do not add up");
@@ -249,7 +218,7 @@ void sequence_generate(struct sequence *sequence, uint64_t seed, uint64_t number
         sequence->clients = 1;
         sequence->count = MAX_STEPS - rng_below(&gen, MAX_STEPS / 2);
     }
-    sequence->steps = arena_alloc(&sequence->arena, sequence->count * sizeof *sequence->steps);
+    sequence->steps = heap_alloc(&sequence->heap, sequence->count * sizeof *sequence->steps);
     token_choose_keys(&gen);
     size_t at = gen.with_password ? begin_with_password(&gen, sequence->steps) : 0;
     for (; at < sequence->count; at++) {
@@ -264,5 +233,5 @@ void sequence_generate(struct sequence *sequence, uint64_t seed, uint64_t number
 
 void sequence_free(struct sequence *sequence)
 {
-    arena_free(&sequence->arena);
+    heap_free(&sequence->heap);
 }

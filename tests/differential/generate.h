@@ -28,8 +28,8 @@ struct rule {
     enum step_kind kind;
 };
 
-extern const struct rule command_table[];
-extern const size_t command_table_size;
+extern const struct rule rule_table[];
+extern const size_t rule_table_size;
 
 /* The state of one generation. */
 struct generator {

@@ -38,7 +38,7 @@ static void close_bracket(struct walk *walk, char bracket)
 
 static void emit_word(struct generator *gen, const char *word, size_t len)
 {
-    char *copy = arena_copy(&gen->sequence->arena, word, len);
+    char *copy = heap_copy(&gen->sequence->heap, word, len);
     if (rng_percent(gen, 8)) {
         bool all = rng_percent(gen, 50);
         for (size_t i = 0; i < len; i++)

@@ -157,7 +157,7 @@ void malformed_make(struct generator *gen, struct step *step)
         add_pieces(gen, &out, bad, COUNT_OF(bad), 1);
     if (!from_web && rng_percent(gen, 30))
         add_pieces(gen, &out, good, COUNT_OF(good), 1 + rng_below(gen, 2));
-    step->raw = arena_copy(&gen->sequence->arena, out.data, out.len);
+    step->raw = heap_copy(&gen->sequence->heap, out.data, out.len);
     step->raw_len = out.len;
     step->ends_batch = true;
     buffer_free(&out);

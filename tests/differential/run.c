@@ -75,7 +75,7 @@ static enum outcome check_reply(struct runner *runner, const struct call *call, 
 {
     char text[sizeof runner->difference->request * 3 + 16];
     struct difference *difference = runner->difference;
-    fault_apply(runner->fault, call, &runner->arena, b);
+    fault_apply(runner->fault, call, &runner->heap, b);
     runner->replies_compared++;
     coverage_count(&runner->coverage, call, a);
     if (compare_replies(&runner->env, call->mode, a, b, next_a, next_b))
@@ -142,7 +142,7 @@ enum outcome exchange_pair(struct runner *runner, struct conn *pair, size_t expe
 {
     struct conn *conns[2] = {&pair[0], &pair[1]};
     size_t wanted[2] = {expected, expected}, late = 0;
-    int rc = conn_exchange(conns, wanted, 2, replies, &runner->arena, runner->timeout_ms, &late);
+    int rc = conn_exchange(conns, wanted, 2, replies, &runner->heap, runner->timeout_ms, &late);
     if (rc == 0)
         return OUTCOME_EQUAL;
     if (rc == -EINTR)
@@ -340,7 +340,7 @@ enum outcome run_sequence(struct runner *runner, const struct sequence *sequence
     runner->sequence = sequence;
     runner->difference = difference;
     runner->step = 0;
-    runner->env.arena = &runner->arena;
+    runner->env.heap = &runner->heap;
     *difference = (struct difference){0};
     if (!runner->control_open)
         outcome = open_pair(runner, runner->control);
@@ -367,6 +367,6 @@ enum outcome run_sequence(struct runner *runner, const struct sequence *sequence
         }
         outcome = OUTCOME_DEAD;
     }
-    arena_free(&runner->arena);
+    heap_free(&runner->heap);
     return outcome;
 }

@@ -37,7 +37,7 @@ struct runner {
     bool control_open;
     struct peer peers[MAX_CLIENTS];
     struct compare_env env;
-    struct arena arena;            /* replies of the running sequence */
+    struct heap heap;              /* replies of the running sequence */
     struct exceptions *exceptions; /* NULL: none */
     bool count_exceptions;
     const struct fault *fault;

@@ -2,7 +2,7 @@
 #ifndef TESTS_DIFFERENTIAL_SEQUENCE_H
 #define TESTS_DIFFERENTIAL_SEQUENCE_H
 
-#include "tests/differential/reply.h"
+#include "tests/support/reply.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ struct sequence {
     bool touches_config;
     size_t count;
     struct step *steps;
-    struct arena arena; /* owns all of the above */
+    struct heap heap; /* owns all of the above */
 };
 
 /* Generates sequence `number` of `seed`; the same arguments give the same sequence. resp: 2 or 3.

@@ -10,7 +10,7 @@
 #define SET_EXPIRY   "( EX <sec> | PX <ms> | EXAT <at> | PXAT <atms> | KEEPTTL )"
 #define GETEX_EXPIRY "( EX <sec> | PX <ms> | EXAT <at> | PXAT <atms> | PERSIST )"
 
-const struct rule command_table[] = {
+const struct rule rule_table[] = {
     /* strings */
     {30, "SET <key> <val>", CMP_EXACT, 0, 0},
     {30, "SET <key> <val> [ " SET_EXPIRY " ] [ ( NX | XX ) ] [ GET ]", CMP_EXACT, 0, 0},
@@ -162,4 +162,4 @@ const struct rule command_table[] = {
     {2, "@malformed", CMP_EXACT, RULE_INTACT, STEP_RAW},
 };
 
-const size_t command_table_size = sizeof command_table / sizeof command_table[0];
+const size_t rule_table_size = sizeof rule_table / sizeof rule_table[0];

@@ -29,12 +29,12 @@ static void number(struct generator *gen, long long value)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", value);
-    gen_arg(gen, arena_copy(&gen->sequence->arena, text, strlen(text)), strlen(text));
+    gen_arg(gen, heap_copy(&gen->sequence->heap, text, strlen(text)), strlen(text));
 }
 
 static void random_bytes(struct generator *gen, size_t len, bool printable)
 {
-    char *bytes = arena_alloc(&gen->sequence->arena, len + 1);
+    char *bytes = heap_alloc(&gen->sequence->heap, len + 1);
     for (size_t i = 0; i < len; i++) {
         uint64_t random = rng_next(gen) >> 32;
         bytes[i] = printable ? "abcdefghijklmnopqrstuvwxyz0123456789"[random % 36] : (char)random;
@@ -56,7 +56,7 @@ void token_choose_keys(struct generator *gen)
         char name[16];
         int len = snprintf(name, sizeof name, rng_percent(gen, 20) ? "key:%zu" : "k%zu", i);
         gen->keys[gen->nkeys++] = (struct arg){
-            .data = arena_copy(&gen->sequence->arena, name, (size_t)len), .len = (size_t)len};
+            .data = heap_copy(&gen->sequence->heap, name, (size_t)len), .len = (size_t)len};
     }
     for (size_t i = rng_below(gen, 3); i > 0; i--) {
         size_t choice = rng_below(gen, COUNT_OF(odd));
@@ -161,7 +161,7 @@ static void token_float(struct generator *gen)
     double value =
         ((double)rng_below(gen, 2000000) - 1000000) / (rng_percent(gen, 50) ? 100.0 : 7.0);
     snprintf(text, sizeof text, rng_percent(gen, 50) ? "%.2f" : "%.15g", value);
-    gen_arg(gen, arena_copy(&gen->sequence->arena, text, strlen(text)), strlen(text));
+    gen_arg(gen, heap_copy(&gen->sequence->heap, text, strlen(text)), strlen(text));
 }
 
 /* A length for random bytes that the sequence's budget allows. */

@@ -1,18 +1,18 @@
-/* Replies of a RESP server as trees, and the memory they live in. See reply.c. */
-#ifndef TESTS_DIFFERENTIAL_REPLY_H
-#define TESTS_DIFFERENTIAL_REPLY_H
+/* reply.h - replies of a RESP server as trees, and the memory they live in. See reply.c. */
+#ifndef PANDO_TESTS_SUPPORT_REPLY_H
+#define PANDO_TESTS_SUPPORT_REPLY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 /* Memory that is given back all at once. */
-struct arena {
-    struct arena_block *head;
+struct heap {
+    struct heap_block *head;
 };
 
-void *arena_alloc(struct arena *arena, size_t size);
-void *arena_copy(struct arena *arena, const void *data, size_t len);
-void arena_free(struct arena *arena);
+void *heap_alloc(struct heap *heap, size_t size);
+void *heap_copy(struct heap *heap, const void *data, size_t len);
+void heap_free(struct heap *heap);
 
 /* The pseudo type of "the connection was closed instead". */
 #define REPLY_CLOSED 'X'
@@ -37,7 +37,7 @@ void reply_list_free(struct reply_list *list);
 
 /* Parses one reply. Returns 1 and the bytes used, 0 if more bytes are needed, -1 if it is not RESP.
  */
-int reply_parse(struct arena *arena, const char *data, size_t len, size_t *used, struct reply *out);
+int reply_parse(struct heap *heap, const char *data, size_t len, size_t *used, struct reply *out);
 
 bool reply_equal(const struct reply *a, const struct reply *b);
 bool reply_is_aggregate(const struct reply *value);

@@ -2,7 +2,7 @@
  * Replies of a RESP2 or RESP3 server: parsed into trees, compared, printed.
  *
  * Invariants:
- *  1. A tree and its bytes live in the arena given to the parser; nothing points into a receive
+ *  1. A tree and its bytes live in the heap given to the parser; nothing points into a receive
  *     buffer.
  *  2. Two replies are equal only if type byte, null form, bytes and children are: "$-1" is not
  *     "*-1", and a set is not an array. Anything looser is a canonicalisation and lives in
@@ -10,7 +10,7 @@
  *  3. Nesting is bounded (MAX_DEPTH) and declared lengths are not allocated from before the bytes
  *     are there, so a server gone mad cannot take the driver with it.
  */
-#include "tests/differential/reply.h"
+#include "tests/support/reply.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -20,45 +20,45 @@
 #define MAX_DEPTH  16
 #define BLOCK_SIZE 65536
 
-struct arena_block {
-    struct arena_block *next;
+struct heap_block {
+    struct heap_block *next;
     size_t used, size;
     char data[];
 };
 
-void *arena_alloc(struct arena *arena, size_t size)
+void *heap_alloc(struct heap *heap, size_t size)
 {
     size = (size + 15) & ~(size_t)15;
-    struct arena_block *block = arena->head;
+    struct heap_block *block = heap->head;
     if (block == NULL || block->size - block->used < size) {
         size_t capacity = size > BLOCK_SIZE ? size : BLOCK_SIZE;
         block = malloc(sizeof *block + capacity);
         assert(block != NULL);
-        block->next = arena->head;
+        block->next = heap->head;
         block->used = 0;
         block->size = capacity;
-        arena->head = block;
+        heap->head = block;
     }
     void *memory = block->data + block->used;
     block->used += size;
     return memory;
 }
 
-void *arena_copy(struct arena *arena, const void *data, size_t len)
+void *heap_copy(struct heap *heap, const void *data, size_t len)
 {
-    char *copy = arena_alloc(arena, len + 1);
+    char *copy = heap_alloc(heap, len + 1);
     if (len > 0)
         memcpy(copy, data, len);
     copy[len] = '\0';
     return copy;
 }
 
-void arena_free(struct arena *arena)
+void heap_free(struct heap *heap)
 {
-    while (arena->head != NULL) {
-        struct arena_block *next = arena->head->next;
-        free(arena->head);
-        arena->head = next;
+    while (heap->head != NULL) {
+        struct heap_block *next = heap->head->next;
+        free(heap->head);
+        heap->head = next;
     }
 }
 
@@ -80,7 +80,7 @@ void reply_list_free(struct reply_list *list)
 
 /* A position in received bytes. */
 struct input {
-    struct arena *arena;
+    struct heap *heap;
     const char *data;
     size_t len, pos;
 };
@@ -128,7 +128,7 @@ static int parse_blob(struct input *in, long long len, struct reply *out)
     const char *bytes = in->data + in->pos;
     if (bytes[len] != '\r' || bytes[len + 1] != '\n')
         return -1;
-    out->text = arena_copy(in->arena, bytes, (size_t)len);
+    out->text = heap_copy(in->heap, bytes, (size_t)len);
     out->len = (size_t)len;
     in->pos += (size_t)len + 2;
     return 1;
@@ -147,7 +147,7 @@ static int parse_items(struct input *in, long long count, struct reply *out, int
     if ((size_t)count > in->len - in->pos)
         return 0; /* every child needs at least one byte */
     out->count = (size_t)count;
-    out->items = arena_alloc(in->arena, out->count * sizeof *out->items);
+    out->items = heap_alloc(in->heap, out->count * sizeof *out->items);
     for (size_t i = 0; i < out->count; i++) {
         int rc = parse_value(in, &out->items[i], depth + 1);
         if (rc != 1)
@@ -188,14 +188,14 @@ static int parse_value(struct input *in, struct reply *out, int depth)
     default:
         break;
     }
-    out->text = arena_copy(in->arena, line, len);
+    out->text = heap_copy(in->heap, line, len);
     out->len = len;
     return 1;
 }
 
-int reply_parse(struct arena *arena, const char *data, size_t len, size_t *used, struct reply *out)
+int reply_parse(struct heap *heap, const char *data, size_t len, size_t *used, struct reply *out)
 {
-    struct input in = {.arena = arena, .data = data, .len = len};
+    struct input in = {.heap = heap, .data = data, .len = len};
     int rc = parse_value(&in, out, 0);
     *used = in.pos;
     return rc;
