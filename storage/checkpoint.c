@@ -3,13 +3,12 @@
  *
  *  K1 (a) T is published and pinned until its pages are adopted; its log is durable first.
  *  K2 (b) Pages of T go to places that neither meta nor any pinned state uses.
- *  K3 (c) The space map says what T needs: what was allocated for it, minus what died up to T.
- *  K4 (d) All of that is synced before a meta names it; the first meta is synced before the second
- *     is written; the pages of the state before are reused only after both.
- *  K5 (e) A slot whose page was written learns its file page; if it died meanwhile, the death is
- *     passed on to the page. Children are adopted before their parents.
- *  K6 ENOSPC abandons the checkpoint and gives its pages back; any other failure of writing, and
- *     any failure of syncing, poisons the store.
+ *  K3 (c) The space map says what T needs: what was allocated up to T and for it, minus what died
+ * up to T. K4 (d) All of that is synced before a meta names it; the first meta is synced before the
+ * second is written; the pages of the state before are reused only after both. K5 (e) A slot whose
+ * page was written learns its file page; if it died meanwhile, the death is passed on to the page.
+ * Children are adopted before their parents. K6 ENOSPC abandons the checkpoint and gives its pages
+ * back; any other failure of writing, and any failure of syncing, poisons the store.
  *
  * Threads: checkpoint_mu serialises checkpoints; the token is taken for (a) and (e) only. A crash
  * before the first meta is synced leaves the checkpoint before.
@@ -40,6 +39,56 @@ static int poison(struct ps_store *store, int rc)
 
 /* ---- (a) ------------------------------------------------------------------------------------ */
 
+/* Pages that transactions took up to T enter the map (F2). */
+static void take_births(struct checkpoint *c, uint64_t stamp)
+{
+    struct ps_store *store = c->store;
+    struct fresh *fresh = &store->fresh;
+    for (size_t i = 0; i < fresh->room;) {
+        struct fresh_page f = fresh->at[i];
+        if (f.first == 0 || f.birth > stamp) {
+            i++;
+            continue;
+        }
+        fresh_remove(fresh, &fresh->at[i]); /* something else may be at i now */
+        if (f.death != 0 && f.death <= stamp) {
+            store->stat.fresh_unmapped++;
+            continue;
+        }
+        struct death d = {f.first, f.birth, 0, f.pages};
+        PS_ASSERT(vec_push(&c->fresh, d));
+        store->stat.fresh_mapped++;
+        d.death = f.death;
+        if (f.death != 0) {
+            PS_ASSERT(vec_push(&store->unmapped, d));
+        }
+    }
+}
+
+/* The checkpoint was abandoned: what it took for its map waits for the next, deaths included. */
+static void give_births_back(struct checkpoint *c)
+{
+    struct ps_store *store = c->store;
+    for (size_t i = 0; i < c->fresh.n; i++) {
+        const struct death *d = &c->fresh.at[i];
+        struct fresh_page f = {.first = d->ref, .birth = d->birth, .pages = d->pages};
+        PS_ASSERT(fresh_reserve(&store->fresh));
+        fresh_add(&store->fresh, &f);
+        store->stat.fresh_mapped--;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < store->unmapped.n; i++) {
+        struct death d = store->unmapped.at[i];
+        struct fresh_page *f = fresh_find(&store->fresh, d.ref, d.birth);
+        if (f != NULL) {
+            f->death = d.death;
+        } else {
+            store->unmapped.at[kept++] = d;
+        }
+    }
+    store->unmapped.n = kept;
+}
+
 /* Chooses T and takes the deaths that its space map has to record. False: nothing to do. */
 static bool choose(struct checkpoint *c)
 {
@@ -64,6 +113,7 @@ static bool choose(struct checkpoint *c)
         }
     }
     store->unmapped.n = kept;
+    take_births(c, stamp);
     return true;
 }
 
@@ -72,6 +122,9 @@ static bool choose(struct checkpoint *c)
 static void mark_all(struct checkpoint *c, bool done)
 {
     struct space *space = &c->store->space;
+    for (size_t i = 0; i < c->fresh.n; i++) {
+        space_mark_live(space, c->fresh.at[i].ref, c->fresh.at[i].pages, done);
+    }
     for (size_t i = 0; i < c->taken.n; i++) {
         space_mark_live(space, c->taken.at[i].first, c->taken.at[i].pages, done);
     }
@@ -93,6 +146,7 @@ static void give_back(struct checkpoint *c)
     for (size_t i = 0; i < c->deaths.n; i++) {
         PS_ASSERT(vec_push(&store->unmapped, c->deaths.at[i]));
     }
+    give_births_back(c);
 }
 
 /* ---- (d) ------------------------------------------------------------------------------------ */

@@ -15,6 +15,7 @@ struct checkpoint {
     VEC(struct checkpoint_page) pages;
     space_extents taken; /* of the file, all that was written */
     deaths deaths;       /* of file pages, up to T */
+    deaths fresh;        /* births up to T that no map has (fresh.h); death: 0 */
     struct run_ref catalogue;
 
     uint8_t *images[TREE_MAX_LEVELS]; /* a page being translated on each level */

@@ -86,7 +86,7 @@ static int take_places(struct checkpoint *c, uint32_t pages, page_ref *first)
         }
         uint32_t want = pages < BUFFER_PAGES ? BUFFER_PAGES : pages;
         int rc = space_alloc(&store->space, pages, want, &c->next, &c->left);
-        atomic_store(&store->file_pages, space_pages(&store->space));
+        file_pages_grew(store);
         if (rc != 0) {
             return store_fault(store, rc, 0, store->file_path, 0, "no room for a checkpoint");
         }
@@ -98,7 +98,7 @@ static int take_places(struct checkpoint *c, uint32_t pages, page_ref *first)
     *first = c->next;
     c->next += pages;
     c->left -= pages;
-    page_unverify(store, *first);
+    page_unverify(store, *first, 1);
     return 0;
 }
 
@@ -303,4 +303,5 @@ void checkpoint_free(struct checkpoint *c)
     vec_free(&c->pages);
     vec_free(&c->taken);
     vec_free(&c->deaths);
+    vec_free(&c->fresh);
 }

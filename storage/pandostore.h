@@ -274,6 +274,9 @@ struct ps_stat {
     uint64_t groups_delayed, full_disk_checkpoints, relinks, relink_sweeps, relink_idle, slot_waits,
         slots_reused_between_snapshots;
     uint64_t deaths_passed, pages_waiting, pages_verified;
+    /* pages of the file (or runs of them) that transactions took; of those, marked by a space map,
+     * dead before any map had them, and free again before */
+    uint64_t fresh_taken, fresh_mapped, fresh_unmapped, fresh_freed;
     uint64_t splits, merges, shares, edge_splits, overflow_runs, overflow_separators;
     uint64_t savepoints, rollbacks, aborts, states_dropped, log_epochs, log_pieces;
     uint64_t snapshot_retries, snapshots_pinned;

@@ -8,6 +8,9 @@
  * one is gone: an old snapshot costs the pages that it can see, and every page is looked at once
  * per pin that outlives it, not once per transaction.
  *
+ * What a transaction took of the file and no space map knows (fresh.h) comes here like any other
+ * page; no meta sees it, so it may be reused before the next checkpoint.
+ *
  * Threads: with the token.
  */
 #include "storage/store.h"
@@ -95,7 +98,7 @@ static void look_at(struct ps_store *store, const struct death *d, const uint64_
     if (pin != 0) {
         PS_ASSERT(vec_push(&holder_of(store, pin, file)->waiting, *d));
     } else if (file) {
-        space_free(&store->space, d->ref, d->pages);
+        file_pages_free(store, d->ref, d->birth, d->pages);
     } else {
         if (store->slot_pins.n > 0 && store->slot_pins.at[0] < d->birth) {
             store->stat.slots_reused_between_snapshots++;
@@ -184,10 +187,29 @@ void reclaim_close(struct ps_store *store)
     vec_free(&store->dead_slots);
     vec_free(&store->dead_pages);
     vec_free(&store->unmapped);
+    fresh_free(&store->fresh);
 }
 
-/* A published death of a file page: to be reclaimed, and to be recorded by the next space map. */
+/* A published death of a file page: to be reclaimed, and to be recorded by the next space map, or,
+ * if no map knows of the page yet, beside its birth (F2). */
 void dead_page_later(struct ps_store *store, const struct death *d)
 {
-    PS_ASSERT(vec_push(&store->dead_pages, *d) && vec_push(&store->unmapped, *d));
+    struct fresh_page *fresh = fresh_find(&store->fresh, d->ref, d->birth);
+    PS_ASSERT(vec_push(&store->dead_pages, *d));
+    if (fresh != NULL) {
+        fresh->death = d->death;
+    } else {
+        PS_ASSERT(vec_push(&store->unmapped, *d));
+    }
+}
+
+void file_pages_free(struct ps_store *store, page_ref first, uint64_t birth, uint32_t pages)
+{
+    struct fresh_page *fresh = fresh_find(&store->fresh, first, birth);
+    if (fresh != NULL) {
+        PS_ASSERT(fresh->pages == pages);
+        fresh_remove(&store->fresh, fresh);
+        store->stat.fresh_freed++;
+    }
+    space_free(&store->space, first, pages);
 }

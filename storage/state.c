@@ -123,7 +123,7 @@ void group_recycle(struct ps_store *store, struct group *group)
     if (group->ops.room > OPS_KEPT) {
         vec_free(&group->ops);
     }
-    group->ops.n = group->born.n = group->deaths.n = 0;
+    group->ops.n = group->born.n = group->born_file.n = group->deaths.n = 0;
     group->nops = 0;
     group->waiter = NULL;
     group->state = NULL;
@@ -137,6 +137,7 @@ void group_free(struct group *group)
 {
     vec_free(&group->ops);
     vec_free(&group->born);
+    vec_free(&group->born_file);
     vec_free(&group->deaths);
     free(group);
 }

@@ -16,6 +16,9 @@
  *     pages of the file also both durable metas.
  *  I4 Only arena pages refer to arena pages.
  *  I5 A state is published only after its log record has the durability asked for.
+ *  I6 A space map holds what was allocated up to its state minus what died up to it: pages that its
+ *     checkpoint wrote, and those that transactions took themselves (fresh.h). A crash frees what
+ *     was taken since.
  *
  * Locks, outermost first: the writer token (token.c; held from begin to commit, or by internal
  * work), checkpoint_mu, log_mu, mu, space.mu, fault_mu. `mu` is short and guards the token, the
@@ -28,6 +31,7 @@
 #include <stdatomic.h>
 
 #include "storage/arena.h"
+#include "storage/fresh.h"
 #include "storage/log.h"
 #include "storage/meta.h"
 #include "storage/page.h"
@@ -88,7 +92,8 @@ struct group {
     uint64_t base, stamp; /* the stamps it used */
     VEC(uint8_t) ops;
     uint64_t nops;
-    VEC(page_ref) born; /* slots */
+    VEC(page_ref) born;      /* slots */
+    space_extents born_file; /* pages of the file */
     deaths deaths;
 };
 
@@ -105,7 +110,7 @@ struct ps_snapshot {
 
 struct savepoint {
     uint64_t base, stamp;
-    size_t born, deaths, ops;
+    size_t born, born_file, deaths, ops;
     uint64_t nops, own_slots;
     uint32_t ntrees;
     struct tree_root *trees;
@@ -181,6 +186,7 @@ struct ps_store {
     uint64_t next_stamp;
     deaths dead_slots, dead_pages; /* published deaths, not looked at yet */
     deaths unmapped;               /* deaths of file pages the next space map has to record */
+    struct fresh fresh;            /* file pages of transactions that no space map has yet */
     VEC(struct holder) holders;
     VEC(uint64_t) pins;                   /* scratch: pinned stamps, in order */
     VEC(uint64_t) slot_pins;              /* those of them that may see slots */
@@ -263,7 +269,9 @@ static inline bool page_is_verified(const struct ps_store *store, page_ref ref)
 
 int page_verify(struct ps_store *store, const struct child *child, unsigned level);
 int run_verify(struct ps_store *store, const struct run_ref *run);
-void page_unverify(struct ps_store *store, page_ref ref);
+void page_unverify(struct ps_store *store, page_ref ref, uint32_t pages);
+/* The file may have grown: references up to its end are good from now on. */
+void file_pages_grew(struct ps_store *store);
 
 /* The page of a child, checked on first use. */
 static inline int page_get(struct ps_store *store, const struct child *child, unsigned level,
@@ -325,13 +333,22 @@ void harvest(struct ps_store *store);
 void reclaim(struct ps_store *store);
 void reclaim_close(struct ps_store *store);
 void dead_page_later(struct ps_store *store, const struct death *d);
+/* Pages of the file go back to the map of free ones. */
+void file_pages_free(struct ps_store *store, page_ref first, uint64_t birth, uint32_t pages);
 
 /* ---- transactions (txn.c) ------------------------------------------------------------------- */
 
 int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay);
 void txn_discard(struct ps_txn *txn); /* undoes all of it; the token stays */
-void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t ndeaths);
+/* Takes back what a group did beyond these lengths of its lists. */
+void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t born_file,
+              size_t ndeaths);
 int txn_alloc(struct ps_txn *txn, uint32_t pages, page_ref *ref);
+/* Consecutive pages of the file, outside any checkpoint (fresh.h); their birth is the transaction's
+ * stamp, and whoever writes them. PS_NOSPACE when there are none: nothing has changed. That enough
+ * is left for what is in the arena is the caller's to see (room_in_file; a page that is spilled
+ * leaves the place that was kept for its slot). */
+int txn_alloc_file(struct ps_txn *txn, uint32_t pages, page_ref *ref);
 /* The page is no longer part of the state: its slot, and its image in the file, die (or are free
  * at once if this transaction made it). */
 int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages);

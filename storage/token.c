@@ -73,7 +73,7 @@ static void undo_dropped(struct ps_store *store)
     }
     while (reversed != NULL) {
         struct group *next = reversed->next;
-        txn_undo(store, reversed, 0, 0);
+        txn_undo(store, reversed, 0, 0, 0);
         pthread_mutex_lock(&store->mu);
         state_retire(store, reversed->state);
         store->stat.states_dropped++;

@@ -310,6 +310,27 @@ int txn_alloc(struct ps_txn *txn, uint32_t pages, page_ref *ref)
     return rc;
 }
 
+int txn_alloc_file(struct ps_txn *txn, uint32_t pages, page_ref *ref)
+{
+    struct ps_store *store = txn->view.store;
+    if (!vec_reserve(&txn->group->born_file, 1) || !fresh_reserve(&store->fresh)) {
+        return PS_NOMEM;
+    }
+    uint32_t got;
+    int rc = space_alloc(&store->space, pages, pages, ref, &got);
+    if (rc != 0) {
+        return store_fault(store, rc, 0, store->file_path, 0, "taking %u pages", pages);
+    }
+    file_pages_grew(store);
+    page_unverify(store, *ref, pages);
+    struct fresh_page fresh = {.first = *ref, .birth = txn->stamp, .pages = pages};
+    fresh_add(&store->fresh, &fresh);
+    struct space_extent e = {*ref, txn->stamp, pages};
+    txn->group->born_file.at[txn->group->born_file.n++] = e;
+    store->stat.fresh_taken++;
+    return 0;
+}
+
 int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
 {
     struct ps_store *store = txn->view.store;
@@ -317,6 +338,10 @@ int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
         return PS_NOMEM;
     }
     struct death d = {.ref = ref, .birth = birth, .death = txn->stamp, .pages = pages};
+    if (!ref_in_arena(ref) && birth >= txn->base) {
+        file_pages_free(store, ref, birth, pages);
+        return 0;
+    }
     if (ref_in_arena(ref)) {
         struct slot_side *side = arena_side(&store->arena, ref);
         PS_ASSERT(side->birth == birth && side->death == 0 && side->pages == pages);
@@ -352,7 +377,22 @@ int txn_drop_slot(struct ps_txn *txn, page_ref ref)
     return 0;
 }
 
-void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t ndeaths)
+static void undo_file_pages(struct ps_store *store, struct group *group, size_t born_file)
+{
+    for (size_t i = born_file; i < group->born_file.n; i++) {
+        /* As with slots: it may be listed twice, or be free again. */
+        const struct space_extent *e = &group->born_file.at[i];
+        const struct fresh_page *fresh = fresh_find(&store->fresh, e->first, e->birth);
+        if (fresh != NULL) {
+            PS_ASSERT(fresh->death == 0);
+            file_pages_free(store, e->first, e->birth, e->pages);
+        }
+    }
+    group->born_file.n = born_file;
+}
+
+void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t born_file,
+              size_t ndeaths)
 {
     for (size_t i = ndeaths; i < group->deaths.n; i++) {
         page_ref ref = group->deaths.at[i].ref;
@@ -373,6 +413,7 @@ void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t n
         }
     }
     group->born.n = born;
+    undo_file_pages(store, group, born_file);
 }
 
 /* ---- the log record -------------------------------------------------------------------------- */
@@ -431,6 +472,7 @@ int ps_savepoint(struct ps_txn *txn)
     *s = (struct savepoint){
         .base = txn->base,
         .born = txn->group->born.n,
+        .born_file = txn->group->born_file.n,
         .deaths = txn->group->deaths.n,
         .ops = txn->group->ops.n,
         .nops = txn->group->nops,
@@ -471,7 +513,7 @@ int ps_savepoint_rollback(struct ps_txn *txn)
         return PS_INVALID;
     }
     struct savepoint *s = &txn->savepoints[--txn->nsavepoints];
-    txn_undo(store, txn->group, s->born, s->deaths);
+    txn_undo(store, txn->group, s->born, s->born_file, s->deaths);
     txn->group->ops.n = s->ops;
     txn->group->nops = s->nops;
     txn->own_slots = s->own_slots;
@@ -493,7 +535,7 @@ int ps_savepoint_rollback(struct ps_txn *txn)
 void txn_discard(struct ps_txn *txn)
 {
     struct ps_store *store = txn->view.store;
-    txn_undo(store, txn->group, 0, 0);
+    txn_undo(store, txn->group, 0, 0, 0);
     group_recycle(store, txn->group);
     state_give_back(store, txn->state);
     txn->group = NULL;

@@ -24,10 +24,23 @@ static void remember(struct ps_store *store, page_ref ref)
     atomic_fetch_add_explicit(&store->pages_verified, 1, memory_order_relaxed);
 }
 
-void page_unverify(struct ps_store *store, page_ref ref)
+void page_unverify(struct ps_store *store, page_ref ref, uint32_t pages)
 {
-    atomic_fetch_and_explicit(&store->verified[ref / 64], ~(UINT64_C(1) << (ref % 64)),
-                              memory_order_relaxed);
+    for (page_ref end = ref + pages; ref < end;) {
+        uint64_t n = 64 - ref % 64 < end - ref ? 64 - ref % 64 : end - ref;
+        uint64_t mask = (n == 64 ? 0 : UINT64_C(1) << n) - 1;
+        atomic_fetch_and_explicit(&store->verified[ref / 64], ~(mask << (ref % 64)),
+                                  memory_order_relaxed);
+        ref += n;
+    }
+}
+
+void file_pages_grew(struct ps_store *store)
+{
+    uint64_t pages = space_pages(&store->space);
+    uint64_t before = atomic_load_explicit(&store->file_pages, memory_order_relaxed);
+    while (before < pages && !atomic_compare_exchange_weak(&store->file_pages, &before, pages)) {
+    }
 }
 
 static uint64_t pages_in_file(struct ps_store *store)
