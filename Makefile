@@ -6,6 +6,7 @@
 #   make check        every suite once; SAN=address (with UBSan) or SAN=thread: under that sanitizer
 #   make fuzz         every fuzz target for FUZZ_SECONDS (60) under libFuzzer; FUZZ=NAME: one of them
 #   make bench        beside redis-server and LMDB (about 15 minutes; QUICK=1: a look)
+#   make install      to PREFIX (/usr/local), below DESTDIR; make uninstall: removes what that put
 #   make format | lint | clean | deps | deps-test | deps-bench
 #
 # Variables: CC (gcc, clang), SAN, BUILD (root of all output), V=1 (show commands), EXTRA (flags).
@@ -190,7 +191,8 @@ $(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES
 DEPS := gcc libc6-dev pkg-config libevent-dev libsystemd-dev
 DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck libcmocka-dev \
              python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
-             wamerican-huge procps
+             wamerican-huge procps \
+             systemd strace
 DEPS_BENCH := liblmdb-dev python3 redis-server redis-tools
 
 .PHONY: deps deps-test deps-bench
@@ -221,6 +223,52 @@ fuzz: deps-test
 bench: deps-bench
 	@$(MAKE) --no-print-directory -j$(JOBS) benches
 	@bench/run --build $(OUT) $(if $(QUICK),--quick)
+
+# ---- installing -----------------------------------------------------------------------------
+# The configuration is the administrator's: it is replaced or removed only if it is still what the
+# last installation put there, of which share/pando keeps a copy.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+VERSION = $(shell sed -n 's/.*PANDO_VERSION *"\(.*\)"/\1/p' server/observe/info.h)
+
+CONF := $(DESTDIR)$(SYSCONFDIR)/pando/pando.conf
+CONF_AS_INSTALLED := $(DESTDIR)$(DATADIR)/pando/pando.conf
+TO_PREFIX := sed 's|/usr/local/bin|$(BINDIR)|g; s|/etc/pando|$(SYSCONFDIR)/pando|g'
+# Everything but the configuration.
+INSTALLED := $(addprefix $(DESTDIR),$(BINDIR)/pandod $(BINDIR)/pando-tool $(LIBDIR)/libpandostore.a \
+    $(LIBDIR)/pkgconfig/pandostore.pc $(INCLUDEDIR)/pandostore.h $(UNITDIR)/pandod.service \
+    $(SYSUSERSDIR)/pando.conf) $(CONF_AS_INSTALLED)
+
+.PHONY: install uninstall
+install: all
+	$(Q)install -D -m 755 $(OUT)/pandod $(DESTDIR)$(BINDIR)/pandod
+	$(Q)install -D -m 755 $(OUT)/pando-tool $(DESTDIR)$(BINDIR)/pando-tool
+	$(Q)install -D -m 644 $(STORAGE_LIB) $(DESTDIR)$(LIBDIR)/libpandostore.a
+	$(Q)install -D -m 644 storage/pandostore.h $(DESTDIR)$(INCLUDEDIR)/pandostore.h
+	$(Q)install -D -m 644 /dev/null $(DESTDIR)$(LIBDIR)/pkgconfig/pandostore.pc
+	$(Q)sed 's|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' \
+	    storage/pandostore.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/pandostore.pc
+	$(Q)install -D -m 644 systemd/sysusers.conf $(DESTDIR)$(SYSUSERSDIR)/pando.conf
+	$(Q)install -D -m 644 /dev/null $(DESTDIR)$(UNITDIR)/pandod.service
+	$(Q)$(TO_PREFIX) systemd/pandod.service >$(DESTDIR)$(UNITDIR)/pandod.service
+	$(Q)if [ ! -e $(CONF) ] || cmp -s $(CONF) $(CONF_AS_INSTALLED); then \
+	    install -D -m 644 conf/pando.conf $(CONF); \
+	elif ! cmp -s $(CONF) conf/pando.conf; then \
+	    echo 'kept $(CONF), which differs; the new defaults: $(CONF_AS_INSTALLED)'; fi
+	$(Q)install -D -m 644 conf/pando.conf $(CONF_AS_INSTALLED)
+uninstall:
+	$(Q)if cmp -s $(CONF) $(CONF_AS_INSTALLED); then rm -f $(CONF); \
+	elif [ -e $(CONF) ]; then echo 'kept $(CONF), which was edited'; fi
+	$(Q)rm -f $(INSTALLED)
+	$(Q)rmdir $(dir $(CONF)) $(dir $(CONF_AS_INSTALLED)) 2>/dev/null || true
 
 C_FILES = $(sort $(ALL_SRC) $(foreach d,. *,$(wildcard storage/$(d)/*.h protocol/$(d)/*.h \
           server/$(d)/*.h tools/$(d)/*.h tests/$(d)/*.h bench/$(d)/*.h)))
