@@ -41,6 +41,8 @@ const char *ps_strerror(int code)
         return "too many trees, snapshots or savepoints";
     case PS_VERSION:
         return "another format version or page size";
+    case PS_WOULDWAIT:
+        return "would wait for the disk";
     default:
         return "unknown error";
     }

@@ -4,10 +4,13 @@
  * ps_get_many keeps a number of lookups in flight: each step of one works on memory that was asked
  * for in its step before, while the others' requests are under way. A step is: the header and
  * first heads of a node; the cell found; the next node. A leaf takes two: its index, its cell.
+ *
+ * ps_get_many_resident is the same code with a residency (resident.h): a lookup ends before it
+ * reads a page that is not in memory. Without one the compiler leaves nothing of these checks.
  */
 #include "storage/node.h"
 #include "storage/overflow.h"
-#include "storage/store.h"
+#include "storage/resident.h"
 
 /* The root of a tree in a view, or NULL when there is no such tree or it is empty. */
 static const struct tree_root *root_of(const struct ps_view *view, ps_tree tree)
@@ -112,12 +115,29 @@ static bool take_off(const struct ps_view *view, struct flight *f, struct ps_loo
     return true;
 }
 
-/* Searches the node that is there by now, and asks for the cell. */
-static int search_node(struct ps_store *store, struct flight *f, bool *landed)
+/* Whether what the entry that was found needs is in memory. */
+static bool value_resident(const struct flight *f, struct ps_residency *residency)
 {
+    struct ps_slice ignored;
+    struct run_ref run;
+    node_value(f->page, f->index, &ignored, &run);
+    return run.ref == 0 || residency_run(residency, &run);
+}
+
+/* Searches the node that is there by now, and asks for the cell. */
+static ALWAYS_INLINE int search_node(struct ps_store *store, struct flight *f, bool *landed,
+                                     struct ps_residency *residency)
+{
+    if (residency != NULL && f->step == FLIGHT_NODE && !residency_page(residency, f->child.ref)) {
+        return PS_WOULDWAIT;
+    }
     int rc = page_get(store, &f->child, f->level, &f->page);
     if (unlikely(rc != 0)) {
         return rc;
+    }
+    if (residency != NULL && f->step == FLIGHT_NODE &&
+        !residency_keys(residency, f->page, f->lookup->key)) {
+        return PS_WOULDWAIT;
     }
     if (f->level == 0 && f->step == FLIGHT_NODE) {
         unsigned i = node_guess(f->page, f->lookup->key);
@@ -136,6 +156,9 @@ static int search_node(struct ps_store *store, struct flight *f, bool *landed)
         if (rc != 0 || !exact) {
             return rc != 0 ? rc : PS_NOTFOUND;
         }
+        if (residency != NULL && !value_resident(f, residency)) {
+            return PS_WOULDWAIT;
+        }
         *landed = true;
         return value_of(store, f->page, f->index, &f->lookup->value);
     }
@@ -146,7 +169,8 @@ static int search_node(struct ps_store *store, struct flight *f, bool *landed)
 }
 
 /* One step; false when the lookup is over (rc set). */
-static bool step(struct ps_store *store, struct flight *f)
+static ALWAYS_INLINE bool step(struct ps_store *store, struct flight *f,
+                               struct ps_residency *residency)
 {
     if (f->step == FLIGHT_CELL) {
         node_child(f->page, f->index, &f->child);
@@ -156,7 +180,7 @@ static bool step(struct ps_store *store, struct flight *f)
         return true;
     }
     bool landed = false;
-    int rc = search_node(store, f, &landed);
+    int rc = search_node(store, f, &landed, residency);
     if (rc != 0 || landed) {
         f->lookup->rc = rc;
         return false;
@@ -164,7 +188,8 @@ static bool step(struct ps_store *store, struct flight *f)
     return true;
 }
 
-void ps_get_many(struct ps_view *view, struct ps_lookup *lookups, size_t n)
+static ALWAYS_INLINE void get_many(struct ps_view *view, struct ps_lookup *lookups, size_t n,
+                                   struct ps_residency *residency)
 {
     struct flight flights[IN_FLIGHT];
     size_t next = 0;
@@ -175,7 +200,7 @@ void ps_get_many(struct ps_view *view, struct ps_lookup *lookups, size_t n)
     }
     while (flying > 0) {
         for (unsigned i = 0; i < flying;) {
-            if (step(view->store, &flights[i])) {
+            if (step(view->store, &flights[i], residency)) {
                 i++;
                 continue;
             }
@@ -187,6 +212,24 @@ void ps_get_many(struct ps_view *view, struct ps_lookup *lookups, size_t n)
                 flights[i] = flights[--flying];
             }
         }
+    }
+}
+
+void ps_get_many(struct ps_view *view, struct ps_lookup *lookups, size_t n)
+{
+    get_many(view, lookups, n, NULL);
+}
+
+void ps_get_many_resident(struct ps_view *view, struct ps_lookup *lookups, size_t n,
+                          struct ps_residency *residency)
+{
+    uint64_t waits = 0;
+    get_many(view, lookups, n, residency);
+    for (size_t i = 0; i < n; i++) {
+        waits += lookups[i].rc == PS_WOULDWAIT;
+    }
+    if (waits > 0) {
+        atomic_fetch_add_explicit(&view->store->probes_would_wait, waits, memory_order_relaxed);
     }
 }
 

@@ -33,6 +33,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file format is lit
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 typedef uint64_t page_ref; /* 0: none (page 0 holds a meta) */
 #define REF_ARENA (UINT64_C(1) << 63)
 

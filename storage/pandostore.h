@@ -33,21 +33,22 @@
 
 enum ps_error {
     PS_OK = 0,
-    PS_NOTFOUND = -1,  /* no such key, tree, or position */
-    PS_EXISTS = -2,    /* it is there already */
-    PS_INVALID = -3,   /* an argument is outside its range */
-    PS_TOOBIG = -4,    /* key, value or name over its limit */
-    PS_BUSY = -5,      /* no room for this now: commit (or abort), then try again */
-    PS_TXNFULL = -6,   /* one transaction larger than the store's dirty memory can hold */
-    PS_NOSPACE = -7,   /* the disk is full; writing resumes by itself when space returns */
-    PS_IO = -8,        /* a system call failed; nothing was changed */
-    PS_CORRUPT = -9,   /* the file or the log is damaged: see ps_last_fault() */
-    PS_POISONED = -10, /* a sync failed earlier: reads go on, writes do not until reopened */
-    PS_LOCKED = -11,   /* another process has this directory open */
-    PS_NOMEM = -12,    /* out of memory, or of address space */
-    PS_UNKNOWN = -13,  /* the log failed: this commit may or may not survive; read back */
-    PS_LIMIT = -14,    /* too many trees, snapshots or savepoints */
-    PS_VERSION = -15,  /* the file is of another format version or page size */
+    PS_NOTFOUND = -1,   /* no such key, tree, or position */
+    PS_EXISTS = -2,     /* it is there already */
+    PS_INVALID = -3,    /* an argument is outside its range */
+    PS_TOOBIG = -4,     /* key, value or name over its limit */
+    PS_BUSY = -5,       /* no room for this now: commit (or abort), then try again */
+    PS_TXNFULL = -6,    /* one transaction larger than the store's dirty memory can hold */
+    PS_NOSPACE = -7,    /* the disk is full; writing resumes by itself when space returns */
+    PS_IO = -8,         /* a system call failed; nothing was changed */
+    PS_CORRUPT = -9,    /* the file or the log is damaged: see ps_last_fault() */
+    PS_POISONED = -10,  /* a sync failed earlier: reads go on, writes do not until reopened */
+    PS_LOCKED = -11,    /* another process has this directory open */
+    PS_NOMEM = -12,     /* out of memory, or of address space */
+    PS_UNKNOWN = -13,   /* the log failed: this commit may or may not survive; read back */
+    PS_LIMIT = -14,     /* too many trees, snapshots or savepoints */
+    PS_VERSION = -15,   /* the file is of another format version or page size */
+    PS_WOULDWAIT = -16, /* probing only: a page on the way is not in memory */
 };
 
 /* How long an acknowledged commit lasts. A commit may ask for more than the store's level. */
@@ -186,6 +187,37 @@ int ps_rank(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t *r
 int ps_count_range(struct ps_view *view, ps_tree tree, const struct ps_slice *low,
                    const struct ps_slice *high, uint64_t *count);
 
+/* ---- reading without waiting for the disk --------------------------------------------------- */
+
+/*
+ * For a thread that must not wait when the file is larger than memory: it probes, and leaves what
+ * would wait to a thread that may. Dirty memory is always there; whether pages of the file are is
+ * asked of the kernel, and remembered for a quarter of a second. Nothing is locked: a page that is
+ * thrown out between probing and reading costs a wait, no error.
+ */
+struct ps_residency; /* what one thread knows of which pages are in memory */
+int ps_residency_new(struct ps_store *store, struct ps_residency **residency);
+void ps_residency_free(struct ps_residency *residency);
+/* Before probing: the time on a clock of the caller's choice, in milliseconds, that never goes
+ * back.
+ */
+void ps_residency_renew(struct ps_residency *residency, int64_t now_ms);
+
+/* As ps_get_many, but rc is PS_WOULDWAIT where a page is needed that is not in memory. */
+void ps_get_many_resident(struct ps_view *view, struct ps_lookup *lookups, size_t n,
+                          struct ps_residency *residency);
+/* As ps_get, or PS_WOULDWAIT. For a key that is about to be put or deleted, `write` is the most
+ * bytes of key and value (at least 1): what that reads besides must be in memory as well. 0: the
+ * key is only read. Long values are looked at up to their first MiB. */
+int ps_probe(struct ps_view *view, ps_tree tree, struct ps_slice key, size_t write,
+             struct ps_residency *residency, struct ps_slice *value);
+/* As ps_get; also reads into memory, waiting for the disk, what ps_probe would have asked for. */
+int ps_touch(struct ps_view *view, ps_tree tree, struct ps_slice key, size_t write,
+             struct ps_slice *value);
+
+/* Bytes of the file, free ones included. Cheap. */
+uint64_t ps_file_bytes(const struct ps_store *store);
+
 /* ---- cursors -------------------------------------------------------------------------------- */
 
 enum ps_seek { PS_GE, PS_GT, PS_LE, PS_LT, PS_EQ };
@@ -280,6 +312,7 @@ struct ps_stat {
     uint64_t splits, merges, shares, edge_splits, overflow_runs, overflow_separators;
     uint64_t savepoints, rollbacks, aborts, states_dropped, log_epochs, log_pieces;
     uint64_t snapshot_retries, snapshots_pinned;
+    uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
 };
 void ps_stats(struct ps_store *store, struct ps_stat *stat);
 

@@ -84,4 +84,13 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
     stat->log_pieces = log.log_pieces;
     stat->snapshot_retries = atomic_load(&store->snapshot_retries);
     stat->pages_verified = atomic_load(&store->pages_verified);
+    stat->residency_checks = atomic_load(&store->residency_checks);
+    stat->probes_would_wait = atomic_load(&store->probes_would_wait);
+    stat->paths_touched = atomic_load(&store->paths_touched);
+    stat->neighbours_touched = atomic_load(&store->neighbours_touched);
+}
+
+uint64_t ps_file_bytes(const struct ps_store *store)
+{
+    return atomic_load_explicit(&store->file_pages, memory_order_relaxed) << store->page_shift;
 }

@@ -3,7 +3,8 @@
  *
  * The path of a write:  txn.c (begin, reserve, savepoints) -> tree.c (copy-on-write changes)
  *   -> commit.c (log record, durability, publication) -> reclaim.c (slots and pages come back).
- * The path of a read:   snapshot.c (announce) -> lookup.c / cursor.c -> node.c, verify.c.
+ * The path of a read:   snapshot.c (announce) -> lookup.c / cursor.c -> node.c, verify.c;
+ *                       resident.c where it must not wait for the disk.
  * Behind them:          checkpoint.c (arena -> file), relink.c (file pages replace slots),
  *                       recovery.c (meta + log -> state).
  *
@@ -162,6 +163,7 @@ struct ps_store {
     struct reader_slot *readers;
     _Atomic unsigned readers_high;
     _Atomic uint64_t snapshot_retries, pages_verified;
+    _Atomic uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
     _Atomic uint64_t published_seq;
     _Atomic uint64_t file_pages; /* in the file: references beyond are damage */
 

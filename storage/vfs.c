@@ -168,6 +168,20 @@ static int posix_munmap(void *ctx, void *address, size_t len)
     return munmap(address, len) < 0 ? -errno : 0;
 }
 
+static int posix_resident(void *ctx, const void *address, size_t len, unsigned char *there)
+{
+    (void)ctx;
+    return mincore((void *)(uintptr_t)address, len, there) < 0 ? -errno : 0;
+}
+
+static void posix_prefetch(void *ctx, const void *address, size_t len)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)address & ~(page - 1);
+
+    (void)ctx;
+    (void)madvise((void *)from, (uintptr_t)address + len - from, MADV_WILLNEED);
+}
+
 static int posix_rename(void *ctx, const char *from, const char *to)
 {
     (void)ctx;
@@ -243,6 +257,8 @@ const struct ps_vfs *ps_vfs_posix(void)
         .size = posix_size,
         .mmap = posix_mmap,
         .munmap = posix_munmap,
+        .resident = posix_resident,
+        .prefetch = posix_prefetch,
         .rename = posix_rename,
         .unlink = posix_unlink,
         .mkdir = posix_mkdir,

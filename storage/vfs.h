@@ -33,6 +33,11 @@ struct ps_vfs {
     /* A shared read-only mapping of len bytes (may reach past the end of the file). */
     int (*mmap)(void *ctx, int fd, size_t len, void **address);
     int (*munmap)(void *ctx, void *address, size_t len);
+    /* For each page of the operating system in a part of a mapping: bit 0 of there[] says whether
+     * it can be read without waiting for the disk. */
+    int (*resident)(void *ctx, const void *address, size_t len, unsigned char *there);
+    /* Begins to read a part of a mapping into memory; a hint. */
+    void (*prefetch)(void *ctx, const void *address, size_t len);
     int (*rename)(void *ctx, const char *from, const char *to);
     int (*unlink)(void *ctx, const char *path);
     int (*mkdir)(void *ctx, const char *path, int mode);

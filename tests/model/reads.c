@@ -39,9 +39,26 @@ static void read_get(struct round *r, const struct side *side, int tree)
     r->progress->tally[TALLY_gets]++;
 }
 
-/* Many at once, over several trees, one of which may not exist. */
+/* As a server does when the file is larger than memory: what would wait is read by touching it. */
+static void read_probe(struct round *r, const struct side *side, int tree)
+{
+    struct ps_slice key = pick_key(r, side->map, tree, r->key), value = {0};
+    ps_tree id = side->map->tree[tree].id;
+    size_t write = rng_one_in(&r->rng, 2) ? rng_between(&r->rng, 1, 3000) : 0;
+    ps_residency_renew(r->residency, (int64_t)r->progress->operations);
+    int rc = ps_probe(side->view, id, key, write, r->residency, &value);
+    r->progress->tally[TALLY_probes]++;
+    if (rc == PS_WOULDWAIT) {
+        rc = ps_touch(side->view, id, key, write, &value);
+        r->progress->tally[TALLY_touches]++;
+    }
+    check_get(r, side, tree, key, rc, value);
+}
+
+/* Many at once, over several trees, one of which may not exist; perhaps of those in memory. */
 static void read_get_many(struct round *r, const struct side *side, int tree)
 {
+    bool probing = rng_one_in(&r->rng, 2);
     struct ps_lookup lookups[MANY];
     int trees[MANY];
     size_t n = rng_between(&r->rng, 0, MANY), room = 0;
@@ -58,9 +75,15 @@ static void read_get_many(struct round *r, const struct side *side, int tree)
             .tree = side->map->tree[trees[i]].id, .key = {r->key + room, key.len}, .rc = 1};
         room += key.len;
     }
-    ps_get_many(side->view, lookups, n);
-    for (size_t i = 0; i < n; i++)
+    if (probing)
+        ps_get_many_resident(side->view, lookups, n, r->residency);
+    else
+        ps_get_many(side->view, lookups, n);
+    for (size_t i = 0; i < n; i++) {
+        if (probing && lookups[i].rc == PS_WOULDWAIT)
+            continue;
         check_get(r, side, trees[i], lookups[i].key, lookups[i].rc, lookups[i].value);
+    }
     r->progress->tally[TALLY_get_manys]++;
 }
 
@@ -253,8 +276,10 @@ void read_something(struct round *r, const struct side *side)
     uint64_t choice = rng_below(&r->rng, 100);
     if (tree < 0 || choice < 2)
         read_names(r, side);
-    else if (choice < 42)
+    else if (choice < 36)
         read_get(r, side, tree);
+    else if (choice < 42)
+        read_probe(r, side, tree);
     else if (choice < 50)
         read_get_many(r, side, tree);
     else if (choice < 80)

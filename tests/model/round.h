@@ -78,6 +78,7 @@ struct round {
     size_t past; /* states in it, ascending, the last being `committed` */
     struct held held[HELD];
     struct ps_snapshot *fresh;
+    struct ps_residency *residency;
 
     struct ps_txn *txn; /* NULL: none open */
     struct map now;     /* what the transaction sees */

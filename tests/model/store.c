@@ -128,6 +128,7 @@ void open_store(struct round *r, uint64_t low, uint64_t high, bool exact_replay)
     go_back_to(r, seq);
     expect_publication(r, seq);
     round_must(r, ps_snapshot_new(r->store, &r->fresh), "ps_snapshot_new");
+    round_must(r, ps_residency_new(r->store, &r->residency), "ps_residency_new");
     ps_snapshot_renew(r->fresh);
     struct side side = {ps_snapshot_view(r->fresh), &r->committed, "reopened store"};
     compare_all(r, &side);
@@ -138,6 +139,7 @@ void close_store(struct round *r, bool checkpoint)
 {
     totals_add_store(r->progress, r->store);
     ps_snapshot_free(r->fresh);
+    ps_residency_free(r->residency);
     struct ps_store *store = r->store;
     r->store = NULL;
     round_must(r, ps_close(store, checkpoint), "ps_close");

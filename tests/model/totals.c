@@ -33,6 +33,8 @@ static const struct path {
     PATH(aborts, USUAL),           PATH(states_dropped, USUAL),
     PATH(log_epochs, USUAL),       PATH(log_pieces, USUAL),
     PATH(log_syncs, USUAL),        PATH(snapshots_pinned, USUAL),
+    PATH(residency_checks, USUAL), PATH(probes_would_wait, USUAL),
+    PATH(paths_touched, USUAL),    PATH(neighbours_touched, USUAL),
     PATH(snapshot_retries, NEVER),
 #undef PATH
 };

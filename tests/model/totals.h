@@ -14,6 +14,8 @@
     X(deletes)                    \
     X(gets)                       \
     X(get_manys)                  \
+    X(probes)                     \
+    X(touches)                    \
     X(seeks)                      \
     X(steps)                      \
     X(selects)                    \

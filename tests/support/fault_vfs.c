@@ -189,6 +189,18 @@ static int on_munmap(void *ctx, void *address, size_t len)
     return f->real->munmap(f->real->ctx, address, len);
 }
 
+static int on_resident(void *ctx, const void *address, size_t len, unsigned char *there)
+{
+    struct fault_vfs *f = ctx;
+    return f->real->resident(f->real->ctx, address, len, there);
+}
+
+static void on_prefetch(void *ctx, const void *address, size_t len)
+{
+    struct fault_vfs *f = ctx;
+    f->real->prefetch(f->real->ctx, address, len);
+}
+
 static int on_rename(void *ctx, const char *from, const char *to)
 {
     struct fault_vfs *f = ctx;
@@ -253,6 +265,8 @@ struct fault_vfs *fault_vfs_new(void)
         .size = on_size,
         .mmap = on_mmap,
         .munmap = on_munmap,
+        .resident = on_resident,
+        .prefetch = on_prefetch,
         .rename = on_rename,
         .unlink = on_unlink,
         .mkdir = on_mkdir,

@@ -146,6 +146,24 @@ static void a_mapping_reaches_beyond_the_end_and_sees_later_writes(void **state)
     assert_int_equal(p->vfs->close(p->vfs->ctx, fd), 0);
 }
 
+static void what_was_just_written_is_in_memory_and_what_is_beyond_the_end_is_not(void **state)
+{
+    struct place *p = *state;
+    int fd = create(p);
+    enum { LEN = 4 * 65536 };
+    unsigned char there[LEN / 4096];
+    void *address;
+
+    assert_int_equal(p->vfs->pwrite(p->vfs->ctx, fd, "new", 3, 0), 0);
+    assert_int_equal(p->vfs->mmap(p->vfs->ctx, fd, LEN, &address), 0);
+    assert_int_equal(p->vfs->resident(p->vfs->ctx, address, LEN, there), 0);
+    assert_int_equal(there[0] & 1, 1);
+    assert_int_equal(there[65536 / 4096] & 1, 0);
+    p->vfs->prefetch(p->vfs->ctx, (char *)address + 1, 2);
+    assert_int_equal(p->vfs->munmap(p->vfs->ctx, address, LEN), 0);
+    assert_int_equal(p->vfs->close(p->vfs->ctx, fd), 0);
+}
+
 static void a_lock_holds_against_a_second_open_in_the_same_process(void **state)
 {
     struct place *p = *state;
@@ -189,6 +207,7 @@ int main(void)
         TEST(a_short_write_is_completed_or_refused_whole),
         TEST(allocation_extends_with_zeros),
         TEST(a_mapping_reaches_beyond_the_end_and_sees_later_writes),
+        TEST(what_was_just_written_is_in_memory_and_what_is_beyond_the_end_is_not),
         TEST(a_lock_holds_against_a_second_open_in_the_same_process),
         TEST(names_are_listed_moved_and_removed),
     };
