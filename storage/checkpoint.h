@@ -11,6 +11,8 @@ struct checkpoint {
     struct ps_store *store;
     const struct state *state; /* T, pinned */
     bool paced;                /* nobody waits: leave the device to others between pieces */
+    bool moving;               /* no checkpoint: a reader's state is to be in the file (move.c) */
+    uint64_t spare;            /* pages of the file that must stay free */
     struct state *file_state;  /* T with all references in the file */
     VEC(struct checkpoint_page) pages;
     space_extents taken; /* of the file, all that was written */
@@ -31,6 +33,8 @@ struct checkpoint {
 /* Writes all pages of T that have no place in the file, and the catalogue. PS_NOSPACE: nothing is
  * lost. Other errors poison. */
 int checkpoint_write_pages(struct checkpoint *c);
+/* The same without the catalogue: what c->file_state refers to is in the file. */
+int checkpoint_write_trees(struct checkpoint *c);
 void checkpoint_free(struct checkpoint *c);
 
 #endif

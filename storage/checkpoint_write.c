@@ -18,7 +18,8 @@
 static int failed(struct checkpoint *c, int err, uint64_t offset)
 {
     int rc = errno_code(err);
-    return store_fault(c->store, rc, err, c->store->file_path, offset, "writing a checkpoint");
+    return store_fault(c->store, rc, err, c->store->file_path, offset,
+                       c->moving ? "moving a snapshot" : "writing a checkpoint");
 }
 
 /* The log grew faster than this checkpoint shortens it: replaying would soon take too long. */
@@ -85,10 +86,12 @@ static int take_places(struct checkpoint *c, uint32_t pages, page_ref *first)
             c->left = 0;
         }
         uint32_t want = pages < BUFFER_PAGES ? BUFFER_PAGES : pages;
-        int rc = space_alloc(&store->space, pages, want, &c->next, &c->left);
+        int rc = c->spare > 0 ? space_reserve(&store->space, want + c->spare) : 0;
+        rc = rc == 0 ? space_alloc(&store->space, pages, want, &c->next, &c->left) : rc;
         file_pages_grew(store);
         if (rc != 0) {
-            return store_fault(store, rc, 0, store->file_path, 0, "no room for a checkpoint");
+            return store_fault(store, rc, 0, store->file_path, 0, "no room for a %s",
+                               c->moving ? "snapshot" : "checkpoint");
         }
     }
     struct space_extent e = {c->next, stamp_of(c->state), pages};
@@ -265,7 +268,16 @@ static int write_catalogue(struct checkpoint *c)
     return err == 0 ? 0 : failed(c, err, first << store->page_shift);
 }
 
-int checkpoint_write_pages(struct checkpoint *c)
+static int give_back_rest(struct checkpoint *c, int rc)
+{
+    if (c->left > 0) {
+        space_free(&c->store->space, c->next, c->left);
+        c->left = 0;
+    }
+    return rc;
+}
+
+int checkpoint_write_trees(struct checkpoint *c)
 {
     struct ps_store *store = c->store;
     c->buffer = malloc((size_t)BUFFER_PAGES << store->page_shift);
@@ -281,12 +293,13 @@ int checkpoint_write_pages(struct checkpoint *c)
         rc = write_node(c, &t->root, t->level);
     }
     rc = rc == 0 ? flush(c) : rc;
-    rc = rc == 0 ? write_catalogue(c) : rc;
-    if (c->left > 0) {
-        space_free(&store->space, c->next, c->left);
-        c->left = 0;
-    }
-    return rc;
+    return c->moving || rc != 0 ? give_back_rest(c, rc) : rc;
+}
+
+int checkpoint_write_pages(struct checkpoint *c)
+{
+    int rc = checkpoint_write_trees(c);
+    return rc != 0 ? rc : give_back_rest(c, write_catalogue(c));
 }
 
 void checkpoint_free(struct checkpoint *c)

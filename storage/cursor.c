@@ -1,9 +1,10 @@
 /*
  * cursor.c - walking a tree both ways, within bounds, and selecting by rank.
  *
- * A cursor holds the path to its entry. In a snapshot pages do not change. In a transaction they
- * may: the cursor then keeps its key, notices that something was changed (txn.changes), and finds
- * its place again by key before it moves.
+ * A cursor holds the path to its entry. In a snapshot pages do not change, but the snapshot may move
+ * to the file (move.c); in a transaction they do. The cursor then has its key, notices that
+ * something was changed (txn.changes, view.moves), and finds its place again by key before it moves.
+ * In a transaction it keeps the key wherever it stands; in a snapshot it is told before the move.
  */
 #include "storage/node.h"
 #include "storage/overflow.h"
@@ -16,14 +17,15 @@ struct bound {
 
 struct ps_cursor {
     struct ps_view *view;
+    struct ps_cursor *next, *before; /* of a snapshot's */
     ps_tree tree;
     bool valid;
     unsigned levels;
     const struct page *page[TREE_MAX_LEVELS];
     unsigned index[TREE_MAX_LEVELS];
-    uint64_t changes; /* of the transaction when the path was right */
+    uint64_t changes; /* of the transaction, moves of the snapshot, when the path was right */
     struct bound low, high;
-    VEC(uint8_t) keep; /* in a transaction: the key it stands on */
+    VEC(uint8_t) keep; /* the key it stands on: in a transaction; before a move of the snapshot */
     struct ps_slice key;
     bool key_known;
     uint8_t *keybuf;
@@ -47,13 +49,33 @@ int ps_cursor_open(struct ps_view *view, ps_tree tree, struct ps_cursor **cursor
     }
     c->view = view;
     c->tree = tree;
+    if (view->txn == NULL) {
+        c->next = view->cursors;
+        if (c->next != NULL) {
+            c->next->before = c;
+        }
+        view->cursors = c;
+    }
     *cursor = c;
     return 0;
+}
+
+static void unlink_cursor(struct ps_cursor *c)
+{
+    if (c->next != NULL) {
+        c->next->before = c->before;
+    }
+    if (c->before != NULL) {
+        c->before->next = c->next;
+    } else if (c->view->cursors == c) {
+        c->view->cursors = c->next;
+    }
 }
 
 void ps_cursor_close(struct ps_cursor *c)
 {
     if (c != NULL) {
+        unlink_cursor(c);
         vec_free(&c->low.key);
         vec_free(&c->high.key);
         vec_free(&c->keep);
@@ -105,7 +127,7 @@ static const struct tree_root *root_of(const struct ps_cursor *c)
 
 static uint64_t changes_of(const struct ps_cursor *c)
 {
-    return c->view->txn != NULL ? c->view->txn->changes : 0;
+    return c->view->txn != NULL ? c->view->txn->changes : c->view->moves;
 }
 
 static int load_key(struct ps_cursor *c)
@@ -119,6 +141,32 @@ static int load_key(struct ps_cursor *c)
         }
         c->key = e.key;
         c->key_known = true;
+    }
+    return 0;
+}
+
+/* Copies the key, which is known, out of the page. */
+static int keep_key(struct ps_cursor *c)
+{
+    c->keep.n = 0;
+    if (!vec_reserve(&c->keep, c->key.len + 1)) {
+        return PS_NOMEM;
+    }
+    memcpy(c->keep.at, c->key.data, c->key.len);
+    c->keep.n = c->key.len;
+    c->key.data = c->keep.at;
+    return 0;
+}
+
+int cursors_keep_keys(struct ps_view *view)
+{
+    for (struct ps_cursor *c = view->cursors; c != NULL; c = c->next) {
+        bool stands = c->valid && c->changes == changes_of(c);
+        int rc = stands ? load_key(c) : 0;
+        rc = rc == 0 && stands ? keep_key(c) : rc;
+        if (rc != 0) {
+            return rc;
+        }
     }
     return 0;
 }
@@ -140,16 +188,7 @@ static int arrive(struct ps_cursor *c, bool check_low, bool check_high)
         c->valid = false;
         return PS_NOTFOUND;
     }
-    if (c->view->txn != NULL) {
-        c->keep.n = 0;
-        if (!vec_reserve(&c->keep, c->key.len + 1)) {
-            return PS_NOMEM;
-        }
-        memcpy(c->keep.at, c->key.data, c->key.len);
-        c->keep.n = c->key.len;
-        c->key.data = c->keep.at;
-    }
-    return 0;
+    return c->view->txn != NULL ? keep_key(c) : 0;
 }
 
 static int fail(struct ps_cursor *c, int rc)
@@ -199,7 +238,7 @@ static int descend_key(struct ps_cursor *c, struct ps_slice key, bool *exact)
     struct ps_store *store = c->view->store;
     const struct tree_root *root = root_of(c);
     if (root == NULL) {
-        return PS_NOTFOUND;
+        return nothing_there(c->view);
     }
     struct child child = root->root;
     c->levels = root->level + 1u;
@@ -250,7 +289,7 @@ int ps_cursor_first(struct ps_cursor *c)
     }
     const struct tree_root *root = root_of(c);
     if (root == NULL) {
-        return fail(c, PS_NOTFOUND);
+        return fail(c, nothing_there(c->view));
     }
     c->levels = root->level + 1u;
     int rc = descend_edge(c, root->root, root->level, false);
@@ -264,7 +303,7 @@ int ps_cursor_last(struct ps_cursor *c)
     }
     const struct tree_root *root = root_of(c);
     if (root == NULL) {
-        return fail(c, PS_NOTFOUND);
+        return fail(c, nothing_there(c->view));
     }
     c->levels = root->level + 1u;
     int rc = descend_edge(c, root->root, root->level, true);
@@ -299,7 +338,7 @@ int ps_cursor_select(struct ps_cursor *c, uint64_t rank)
 {
     const struct tree_root *root = root_of(c);
     if (root == NULL || rank >= child_entries(&root->root)) {
-        return fail(c, PS_NOTFOUND);
+        return fail(c, nothing_there(c->view));
     }
     c->levels = root->level + 1u;
     struct child child = root->root;
@@ -339,7 +378,7 @@ int ps_cursor_select(struct ps_cursor *c, uint64_t rank)
 static int move(struct ps_cursor *c, bool forward)
 {
     if (!c->valid) {
-        return PS_NOTFOUND;
+        return nothing_there(c->view);
     }
     int rc;
     if (c->changes != changes_of(c)) {
@@ -363,7 +402,7 @@ int ps_cursor_prev(struct ps_cursor *c)
 int ps_cursor_get(struct ps_cursor *c, struct ps_slice *key, struct ps_slice *value)
 {
     if (!c->valid) {
-        return PS_NOTFOUND;
+        return nothing_there(c->view);
     }
     if (c->changes != changes_of(c)) {
         /* The entry may be elsewhere by now, or gone. */

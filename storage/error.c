@@ -43,6 +43,8 @@ const char *ps_strerror(int code)
         return "another format version or page size";
     case PS_WOULDWAIT:
         return "would wait for the disk";
+    case PS_ENDED:
+        return "the snapshot could not be kept";
     default:
         return "unknown error";
     }

@@ -32,7 +32,7 @@ int ps_tree_find(struct ps_view *view, struct ps_slice name, ps_tree *tree)
             return 0;
         }
     }
-    return PS_NOTFOUND;
+    return nothing_there(view);
 }
 
 /* The value of entry i of a leaf. */
@@ -55,7 +55,7 @@ int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_sl
     struct ps_store *store = view->store;
     const struct tree_root *root = root_of(view, tree);
     if (root == NULL) {
-        return PS_NOTFOUND;
+        return nothing_there(view);
     }
     struct child child = root->root;
     for (unsigned level = root->level;; level--) {
@@ -107,7 +107,7 @@ static bool take_off(const struct ps_view *view, struct flight *f, struct ps_loo
 {
     const struct tree_root *root = root_of(view, lookup->tree);
     if (root == NULL) {
-        lookup->rc = PS_NOTFOUND;
+        lookup->rc = nothing_there(view);
         return false;
     }
     *f = (struct flight){.lookup = lookup, .child = root->root, .level = root->level};
@@ -239,7 +239,7 @@ int ps_count(struct ps_view *view, ps_tree tree, uint64_t *count)
 {
     const struct state *state = view->state;
     if (state == NULL || tree >= state->ntrees || state->trees[tree].name == NULL) {
-        return PS_NOTFOUND;
+        return nothing_there(view);
     }
     *count = child_entries(&state->trees[tree].root);
     return 0;

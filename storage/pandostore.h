@@ -11,8 +11,8 @@
  * time.
  *
  * Memory. What a read returns (struct ps_slice) points into the store. Read from a snapshot it
- * stays valid until that snapshot is renewed, reset or freed; read from a transaction, until the
- * next change made in that transaction. Keys returned by a cursor are valid until it moves.
+ * stays valid until that snapshot is moved, renewed, reset or freed; read from a transaction, until
+ * the next change made in that transaction. Keys returned by a cursor are valid until it moves.
  *
  * Errors. Functions return 0 or a negative enum ps_error; ps_strerror() has a text for each. For
  * damage and failing system calls ps_last_fault() says which file, where, and what.
@@ -49,6 +49,7 @@ enum ps_error {
     PS_LIMIT = -14,     /* too many trees, snapshots or savepoints */
     PS_VERSION = -15,   /* the file is of another format version or page size */
     PS_WOULDWAIT = -16, /* probing only: a page on the way is not in memory */
+    PS_ENDED = -17,     /* this snapshot could not be kept: renew it and begin again */
 };
 
 /* How long an acknowledged commit lasts. A commit may ask for more than the store's level. */
@@ -157,7 +158,16 @@ void ps_snapshot_free(struct ps_snapshot *snap);
  * snapshots meant to live (backup, SNAPSHOT OPEN). They hold file pages only, never dirty memory.
  * Not inside a transaction of the calling thread: the checkpoint would wait for its end. */
 int ps_snapshot_pin(struct ps_snapshot *snap);
-/* Commit sequence of the state held. */
+/* Whether the writer runs out of dirty memory and this snapshot is what keeps it: a long reader asks
+ * before every step, and then moves. Two relaxed loads. */
+bool ps_snapshot_should_move(const struct ps_snapshot *snap);
+/* Moves the snapshot out of dirty memory: it stays the state that it is, in pages of the file of its
+ * own. Called by the reader's thread when it holds nothing that was read from the snapshot; cursors
+ * stay where they stand. Waits for a checkpoint that is under way, so not inside a transaction of
+ * the calling thread. If it fails (PS_NOSPACE, PS_NOMEM, PS_IO, PS_CORRUPT) the snapshot ends: it
+ * lets go of its state, and every read from it answers PS_ENDED until it is renewed or reset. */
+int ps_snapshot_move(struct ps_snapshot *snap);
+/* Commit sequence of the state held; 0: none. */
 uint64_t ps_snapshot_seq(const struct ps_snapshot *snap);
 
 /* What the read functions take. The view lives as long as its snapshot or transaction. */
@@ -248,7 +258,8 @@ int ps_begin(struct ps_store *store, struct ps_txn **txn);
 
 /* Makes sure that `ops` more puts or deletes with keys and values of together `bytes` bytes fit
  * into dirty memory and file space. In a transaction without changes and savepoints it waits (for
- * checkpoint, relinking, and readers whose snapshots hold dirty memory: pin those that live long);
+ * checkpoint, relinking, and readers whose snapshots hold dirty memory: pin those that live long,
+ * or let them move when they are asked to);
  * in any other it never does: PS_BUSY says commit first. PS_TXNFULL: this transaction is too large.
  * PS_NOSPACE: the disk is full (deletes are still let through when `bytes` is 0). Without a call,
  * each put and delete reserves for itself and may return the same. */
@@ -313,6 +324,7 @@ struct ps_stat {
     uint64_t savepoints, rollbacks, aborts, states_dropped, log_epochs, log_pieces;
     uint64_t snapshot_retries, snapshots_pinned;
     uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
+    uint64_t snapshots_asked, snapshots_moved, moved_pages, snapshot_move_failures;
 };
 void ps_stats(struct ps_store *store, struct ps_stat *stat);
 

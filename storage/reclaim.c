@@ -15,6 +15,8 @@
  */
 #include "storage/store.h"
 
+#define WORTH_A_MOVE 16u /* a snapshot that keeps less of the arena than this part is left alone */
+
 static int compare_stamps(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a;
@@ -172,6 +174,30 @@ void reclaim(struct ps_store *store)
             memset(&h->waiting, 0, sizeof h->waiting);
             look_at_all(store, &again, metas); /* may move the holders */
             vec_free(&again);
+        }
+    }
+    if (store->arena.used > store->arena.capacity / 4 * 3) {
+        ask_to_move(store, store->arena.capacity / WORTH_A_MOVE);
+    }
+}
+
+/* Whoever holds a stamp that dead slots wait for; others that see them come to be asked when the
+ * slots wait for their stamps. */
+void ask_to_move(struct ps_store *store, uint64_t least)
+{
+    unsigned high = atomic_load(&store->readers_high);
+    for (size_t k = 0; k < store->holders.n; k++) {
+        const struct holder *h = &store->holders.at[k];
+        if (h->file || h->waiting.n == 0 || h->waiting.n < least) {
+            continue;
+        }
+        for (unsigned i = 0; i < high; i++) {
+            struct reader_slot *slot = &store->readers[i];
+            if (atomic_load_explicit(&slot->announced, memory_order_relaxed) == h->stamp &&
+                atomic_load_explicit(&slot->asked, memory_order_relaxed) != h->stamp) {
+                atomic_store_explicit(&slot->asked, h->stamp, memory_order_relaxed);
+                store->stat.snapshots_asked++;
+            }
         }
     }
 }

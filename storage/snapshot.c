@@ -4,6 +4,9 @@
  * A reader announces the stamp it is about to use in a cache line of its own, then looks whether
  * that state is still the published one; if it is, whoever reclaims later sees the announcement
  * (both sides are sequentially consistent), and if not it tries again. Nothing else is shared.
+ *
+ * A snapshot meant to live is pinned to a checkpoint and sees pages of the file alone; a long read
+ * that was begun without that knowledge moves to the file when its slots are wanted (move.c).
  */
 #include "storage/store.h"
 
@@ -44,6 +47,7 @@ void snapshot_fini(struct ps_snapshot *snap)
 {
     struct ps_store *store = snap->view.store;
     ps_snapshot_reset(snap);
+    vec_free(&snap->places);
     pthread_mutex_lock(&store->mu);
     store->snapshot_taken[snap->slot] = 0;
     pthread_mutex_unlock(&store->mu);
@@ -61,6 +65,9 @@ void ps_snapshot_renew(struct ps_snapshot *snap)
 {
     struct ps_store *store = snap->view.store;
     struct reader_slot *slot = &store->readers[snap->slot];
+    if (unlikely(snap->view.place != VIEW_AS_PUBLISHED)) {
+        move_undo(snap);
+    }
     for (;;) {
         struct state *state = atomic_load(&store->published);
         uint64_t stamp = stamp_of(state);
@@ -75,6 +82,9 @@ void ps_snapshot_renew(struct ps_snapshot *snap)
 
 void ps_snapshot_reset(struct ps_snapshot *snap)
 {
+    if (unlikely(snap->view.place != VIEW_AS_PUBLISHED)) {
+        move_undo(snap);
+    }
     snap->view.state = NULL;
     atomic_store_explicit(&snap->view.store->readers[snap->slot].announced, 0,
                           memory_order_release);

@@ -67,6 +67,9 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
     stat->states_dropped = store->stat.states_dropped;
     stat->groups_delayed = store->stat.groups_delayed;
     stat->snapshots_pinned = store->stat.snapshots_pinned;
+    stat->snapshots_moved = store->stat.snapshots_moved;
+    stat->moved_pages = store->stat.moved_pages;
+    stat->snapshot_move_failures = store->stat.snapshot_move_failures;
     stat->snapshots = 0;
     unsigned high = atomic_load(&store->readers_high);
     uint64_t oldest = 0;

@@ -98,15 +98,26 @@ struct group {
     deaths deaths;
 };
 
+enum view_place {
+    VIEW_AS_PUBLISHED, /* a state that everybody shares, or none */
+    VIEW_MOVED,        /* a snapshot's own copy of its state, in the file alone */
+    VIEW_ENDED,        /* its move failed: reads answer PS_ENDED */
+};
+
 struct ps_view {
     struct ps_store *store;
     const struct state *state; /* NULL: holds none */
     struct ps_txn *txn;        /* NULL: a snapshot's */
+    enum view_place place;
+    uint64_t moves;            /* a snapshot's moves so far: cursors compare */
+    struct ps_cursor *cursors; /* a snapshot's open ones */
 };
 
 struct ps_snapshot {
     struct ps_view view;
     unsigned slot;
+    struct state *moved;  /* VIEW_MOVED: the state, which nobody else has */
+    space_extents places; /* and the pages of the file that were written for it */
 };
 
 struct savepoint {
@@ -138,9 +149,11 @@ struct ps_txn {
 
 struct reader_slot {
     _Alignas(64) _Atomic uint64_t announced; /* a stamp, perhaps with FILE_ONLY; 0: none */
+    _Atomic uint64_t asked;                  /* the stamp whose slots are wanted back */
 };
 
-#define FILE_ONLY (UINT64_C(1) << 63) /* a pinned snapshot: sees pages of the file, no slots */
+#define FILE_ONLY    (UINT64_C(1) << 63) /* sees pages of the file, no slots: pinned, or moved */
+#define FILE_RESERVE 64u /* pages of the file kept for checkpoints and deletes on a full disk */
 
 /* Pages that wait for one pinned stamp to go. */
 struct holder {
@@ -301,6 +314,16 @@ int errno_code(int negative_errno);
 
 int snapshot_init(struct ps_store *store, struct ps_snapshot *snap);
 void snapshot_fini(struct ps_snapshot *snap);
+/* move.c: gives back what a moved snapshot has of its own. */
+void move_undo(struct ps_snapshot *snap);
+/* cursor.c: every cursor of a snapshot remembers its key, since the pages it stands on will go. */
+int cursors_keep_keys(struct ps_view *view);
+
+/* What a read answers that finds no such tree, or no state at all. */
+static inline int nothing_there(const struct ps_view *view)
+{
+    return view->place == VIEW_ENDED ? PS_ENDED : PS_NOTFOUND;
+}
 
 /* ---- states and publication (state.c) ------------------------------------------------------- */
 
@@ -337,6 +360,8 @@ void reclaim_close(struct ps_store *store);
 void dead_page_later(struct ps_store *store, const struct death *d);
 /* Pages of the file go back to the map of free ones. */
 void file_pages_free(struct ps_store *store, page_ref first, uint64_t birth, uint32_t pages);
+/* Slots are wanted: snapshots that keep at least `least` dead ones are asked to move. */
+void ask_to_move(struct ps_store *store, uint64_t least);
 
 /* ---- transactions (txn.c) ------------------------------------------------------------------- */
 

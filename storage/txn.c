@@ -17,8 +17,7 @@
 #include "storage/node.h"
 #include "storage/store.h"
 
-#define FILE_RESERVE       64u /* pages of the file kept for checkpoints and deletes on a full disk */
-#define CHECKPOINT_RESERVE 16u /* of them for a checkpoint's map and catalogue alone */
+#define CHECKPOINT_RESERVE 16u /* of FILE_RESERVE, for a checkpoint's map and catalogue alone */
 #define FULL_REST_MS       200
 #define LOOK_AGAIN_NS      1000000L /* for readers that end without a word */
 #define MOST_DELAY_NS      4000000L /* of one transaction while slots are low */
@@ -186,6 +185,7 @@ static int resume(struct ps_store *store, struct ps_txn *txn, int rc)
 static int wait_for_slots(struct ps_store *store, struct ps_txn *txn)
 {
     store->stat.slot_waits++;
+    ask_to_move(store, 1);
     bool pending = roots_in_file(store->tip);
     token_give(store);
     int rc = 0;
@@ -196,7 +196,7 @@ static int wait_for_slots(struct ps_store *store, struct ps_txn *txn)
         }
         pthread_mutex_unlock(&store->mu);
     } else if (pending) {
-        /* Everything is in the file: only readers hold slots, and they end without a word. */
+        /* Everything is in the file: only readers hold slots. They end without a word. */
         struct timespec until;
         after_ns(&until, LOOK_AGAIN_NS);
         pthread_cond_timedwait(&store->cond, &store->mu, &until);

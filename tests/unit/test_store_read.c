@@ -238,7 +238,7 @@ static void a_snapshot_that_was_reset_can_be_renewed(void **state)
 static void every_error_has_a_text_of_its_own(void **state)
 {
     (void)state;
-    for (int a = 0; a >= PS_WOULDWAIT; a--) {
+    for (int a = 0; a >= PS_ENDED; a--) {
         assert_non_null(ps_strerror(a));
         assert_true(ps_strerror(a)[0] != 0);
         for (int b = 0; b > a; b--)

@@ -1,0 +1,132 @@
+/*
+ * move.c - a long read leaves the arena: its state, the very one that it reads, gets pages of the
+ * file of its own.
+ *
+ * A snapshot that pins dead slots while slots are wanted is asked to move (reclaim.c); its thread
+ * comes here when it holds no pointer into pages. What of its state is in the arena alone is written
+ * to places of the file; what a checkpoint has written already is used as it is. From then on the
+ * snapshot announces its stamp as one that sees pages of the file only.
+ *
+ *  V1 The places are allocated and in no space map: no meta's state has them, and a crash frees
+ *     them. So nothing of this has to be synced, and no meta is written: a checkpoint of a state
+ *     older than the last one must never become a meta, for its log may be gone.
+ *  V2 Only images of complete checkpoints are shared: moves and checkpoints exclude each other
+ *     (checkpoint_mu), and a checkpoint's pages are adopted before it ends. One that is abandoned
+ *     gives its pages back.
+ *  V3 The stamp stays announced throughout: the shared pages of the file stay pinned (I3).
+ *  V4 The announcement changes only after everything was written, and after the cursors have their
+ *     keys; so slots come free only when the reader holds none.
+ *  V5 The file space that dirty pages have reserved is left alone: a move on a full disk fails.
+ *
+ * A move that fails ends the snapshot: writing must go on.
+ *
+ * Threads: the snapshot's, without the token. A crash in the middle leaves nothing.
+ */
+#include "storage/checkpoint.h"
+
+bool ps_snapshot_should_move(const struct ps_snapshot *snap)
+{
+    const struct reader_slot *slot = &snap->view.store->readers[snap->slot];
+    uint64_t asked = atomic_load_explicit(&slot->asked, memory_order_relaxed);
+    return unlikely(asked != 0) &&
+           asked == atomic_load_explicit(&slot->announced, memory_order_relaxed);
+}
+
+static void free_places(struct ps_store *store, const space_extents *places)
+{
+    for (size_t i = 0; i < places->n; i++) {
+        space_free(&store->space, places->at[i].first, places->at[i].pages);
+    }
+}
+
+/* Writes what is in the arena alone. On success the snapshot has its new state and places, but does
+ * not use them yet. */
+static int write_state(struct ps_snapshot *snap, uint64_t *pages)
+{
+    struct ps_store *store = snap->view.store;
+    struct checkpoint c = {
+        .store = store,
+        .state = snap->view.state,
+        .moving = true,
+        .spare = store->arena.capacity + FILE_RESERVE,
+    };
+    pthread_mutex_lock(&store->checkpoint_mu);
+    int rc = checkpoint_write_trees(&c);
+    if (rc != 0) {
+        free_places(store, (const space_extents *)&c.taken);
+    } else {
+        snap->moved = c.file_state;
+        snap->places = c.taken;
+        c.file_state = NULL;
+        c.taken = (space_extents){0};
+    }
+    pthread_mutex_unlock(&store->checkpoint_mu);
+    *pages = c.written_pages;
+    checkpoint_free(&c);
+    return rc;
+}
+
+/* Gives the places back: at the end of a moved snapshot, or when its move failed after all. */
+void move_undo(struct ps_snapshot *snap)
+{
+    struct ps_store *store = snap->view.store;
+    if (snap->moved != NULL) {
+        free_places(store, &snap->places);
+        vec_free(&snap->places);
+        state_give_back(store, snap->moved);
+        snap->moved = NULL;
+    }
+    snap->view.place = VIEW_AS_PUBLISHED;
+    snap->view.state = NULL;
+}
+
+/* No more writes: nobody waits for slots. */
+static bool is_poisoned(struct ps_store *store)
+{
+    pthread_mutex_lock(&store->mu);
+    bool poisoned = store->poisoned != 0;
+    pthread_mutex_unlock(&store->mu);
+    return poisoned;
+}
+
+/* The slots that the snapshot saw may be free now. */
+static void report(struct ps_store *store, int rc, uint64_t pages)
+{
+    pthread_mutex_lock(&store->mu);
+    if (rc == 0) {
+        store->stat.snapshots_moved++;
+        store->stat.moved_pages += pages;
+    } else {
+        store->stat.snapshot_move_failures++;
+    }
+    pthread_cond_broadcast(&store->cond);
+    pthread_mutex_unlock(&store->mu);
+}
+
+int ps_snapshot_move(struct ps_snapshot *snap)
+{
+    struct ps_store *store = snap->view.store;
+    struct reader_slot *slot = &store->readers[snap->slot];
+    uint64_t stamp = atomic_load_explicit(&slot->announced, memory_order_relaxed);
+    if (stamp == 0 || (stamp & FILE_ONLY)) {
+        return 0;
+    }
+    if (is_poisoned(store)) {
+        atomic_store_explicit(&slot->asked, 0, memory_order_relaxed);
+        return 0;
+    }
+    uint64_t pages = 0;
+    int rc = cursors_keep_keys(&snap->view);
+    rc = rc == 0 ? write_state(snap, &pages) : rc;
+    if (rc != 0) {
+        ps_snapshot_reset(snap);
+        snap->view.place = VIEW_ENDED;
+    } else {
+        snap->view.state = snap->moved;
+        snap->view.place = VIEW_MOVED;
+        atomic_store(&slot->announced, stamp | FILE_ONLY);
+    }
+    snap->view.moves++; /* either way no cursor goes on from the page it stands on */
+    report(store, rc, pages);
+    return rc;
+}
