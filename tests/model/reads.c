@@ -290,6 +290,51 @@ void read_something(struct round *r, const struct side *side)
         read_count(r, side, tree);
 }
 
+/* ---- a walk that lasts as long as its snapshot ----------------------------------------------- */
+
+void scan_begin(struct round *r, struct held *held)
+{
+    struct side side = {ps_snapshot_view(held->snap), &held->map, "held snapshot's scan"};
+    held->tree = pick_tree(r, &held->map);
+    if (held->tree < 0 || held->map.tree[held->tree].table->n == 0)
+        return;
+    held->scan = open_cursor(r, &side, held->tree);
+    held->at = rng_below(&r->rng, held->map.tree[held->tree].table->n);
+    round_must(r, ps_cursor_select(held->scan, held->at), "ps_cursor_select");
+}
+
+void scan_check(struct round *r, struct held *held)
+{
+    struct side side = {ps_snapshot_view(held->snap), &held->map, "held snapshot's scan"};
+    if (!held->scan)
+        return;
+    struct span span = {held->map.tree[held->tree].table, 0, held->map.tree[held->tree].table->n};
+    check_cursor(r, &side, held->scan, "where it stands", 0, &span, true, held->at);
+}
+
+/* A few steps one way; at the end of the tree it begins again at the other. */
+void scan_on(struct round *r, struct held *held)
+{
+    struct side side = {ps_snapshot_view(held->snap), &held->map, "held snapshot's scan"};
+    if (!held->scan)
+        return;
+    struct span span = {held->map.tree[held->tree].table, 0, held->map.tree[held->tree].table->n};
+    bool forward = rng_one_in(&r->rng, 2);
+    for (uint64_t steps = rng_between(&r->rng, 1, 12); steps > 0; steps--) {
+        bool found = forward ? held->at + 1 < span.high : held->at > 0;
+        int rc = forward ? ps_cursor_next(held->scan) : ps_cursor_prev(held->scan);
+        size_t at = forward ? held->at + 1 : held->at - 1;
+        check_cursor(r, &side, held->scan, forward ? "next" : "prev", rc, &span, found, at);
+        if (!found) {
+            at = forward ? 0 : span.high - 1;
+            rc = forward ? ps_cursor_first(held->scan) : ps_cursor_last(held->scan);
+            check_cursor(r, &side, held->scan, "beginning again", rc, &span, true, at);
+        }
+        held->at = at;
+        r->progress->tally[TALLY_steps]++;
+    }
+}
+
 static void compare_tree(struct round *r, const struct side *side, int tree)
 {
     struct span span = {side->map->tree[tree].table, 0, side->map->tree[tree].table->n};

@@ -124,7 +124,10 @@ static void op_read(struct round *r)
     struct held *held = &r->held[rng_below(&r->rng, HELD)];
     if (held->snap) {
         side = (struct side){ps_snapshot_view(held->snap), &held->map, "held snapshot"};
-        read_something(r, &side);
+        if (rng_one_in(&r->rng, 3))
+            scan_on(r, held);
+        else
+            read_something(r, &side);
         return;
     }
     ps_snapshot_renew(r->fresh);

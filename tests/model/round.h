@@ -46,7 +46,10 @@ struct held {
     struct ps_snapshot *snap; /* NULL: none */
     struct map map;
     uint64_t seq, until; /* operation number */
-    bool pinned;
+    bool in_file;        /* pinned to a checkpoint, or moved: it holds no slots */
+    struct ps_cursor *scan; /* walks one of its trees meanwhile, from end to end; NULL: none */
+    int tree;
+    size_t at; /* the entry it stands on */
 };
 
 struct walker { /* a cursor of the transaction that stays open while the transaction changes */
@@ -120,6 +123,10 @@ struct ps_slice tree_name(int tree);
 
 /* ---- reads.c */
 void read_something(struct round *r, const struct side *side);
+/* Places the cursor of a held snapshot; walks it on; and checks where it stands. */
+void scan_begin(struct round *r, struct held *held);
+void scan_on(struct round *r, struct held *held);
+void scan_check(struct round *r, struct held *held);
 /* Every entry of every tree, both ways, counts, and some ranks. */
 void compare_all(struct round *r, const struct side *side);
 

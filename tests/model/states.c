@@ -4,8 +4,8 @@
  * Invariants:
  *  1. The history holds every state from the oldest that a crash may go back to, or that is the
  *     newest published one, to the last commit started; sequences rise by one.
- *  2. A held snapshot that is not pinned lives only where the arena is large and at most half full:
- *     nobody else would let go of the slots that the writer waits for.
+ *  2. A held snapshot that is neither pinned nor moved lives only where the arena is large and at
+ *     most half full: this thread is the writer, too, and could not answer while it waits for slots.
  */
 #include "tests/model/round.h"
 
@@ -83,17 +83,40 @@ static void let_go(struct round *r, struct held *held)
     const char *doing = r->progress->doing;
     struct side side = {ps_snapshot_view(held->snap), &held->map, "held snapshot at its end"};
     r->progress->doing = "end of a held snapshot";
+    scan_on(r, held);
     if (ps_snapshot_seq(held->snap) != held->seq)
         round_fail(r, "a held snapshot of %llu says that it is of %llu",
                    (unsigned long long)held->seq, (unsigned long long)ps_snapshot_seq(held->snap));
     compare_all(r, &side);
+    ps_cursor_close(held->scan);
     ps_snapshot_free(held->snap);
     map_free(&held->map);
     held->snap = NULL;
+    held->scan = NULL;
     r->progress->doing = doing;
 }
 
-/* Lets go of the snapshots whose time is over, or that hold slots which are needed; or of all. */
+/* Moves a held snapshot to the file, in the middle of its scan. */
+static void move_held(struct round *r, struct held *held)
+{
+    const char *doing = r->progress->doing;
+    r->progress->doing = "moving a held snapshot";
+    if (r->txn)
+        end_transaction(r, false);
+    round_must(r, ps_snapshot_move(held->snap), "ps_snapshot_move");
+    held->in_file = true;
+    if (rng_one_in(&r->rng, 2))
+        scan_check(r, held);
+    if (rng_one_in(&r->rng, 4)) {
+        struct side side = {ps_snapshot_view(held->snap), &held->map, "moved snapshot"};
+        compare_all(r, &side);
+    }
+    r->progress->tally[TALLY_snapshots_moved_here]++;
+    r->progress->doing = doing;
+}
+
+/* Lets go of the snapshots whose time is over; those that hold slots which are needed move to the
+ * file, or end, too; or all end. */
 void release_held(struct round *r, bool all)
 {
     bool look = r->progress->operations % 8 == 0, roomy = true;
@@ -101,16 +124,19 @@ void release_held(struct round *r, bool all)
         struct held *held = &r->held[i];
         if (!held->snap)
             continue;
-        if (!all && !held->pinned && look) {
+        if (!all && !held->in_file && look) {
             roomy = roomy && may_hold_slots(r);
             look = false;
         }
-        if (all || r->progress->operations >= held->until || (!held->pinned && !roomy))
+        if (!all && !held->in_file && !roomy && !rng_one_in(&r->rng, 4))
+            move_held(r, held);
+        if (all || r->progress->operations >= held->until || (!held->in_file && !roomy))
             let_go(r, held);
     }
 }
 
-/* Takes a snapshot to hold over the next commits, pinned to a checkpoint if it must be. */
+/* Takes a snapshot to hold over the next commits; pinned to a checkpoint, or moved at once, if it
+ * must be. */
 void op_hold(struct round *r)
 {
     struct held *held = &r->held[rng_below(&r->rng, HELD)];
@@ -118,7 +144,7 @@ void op_hold(struct round *r)
         let_go(r, held);
         return;
     }
-    bool pin = !may_hold_slots(r) || rng_one_in(&r->rng, 4);
+    bool roomy = may_hold_slots(r), pin = rng_one_in(&r->rng, roomy ? 4 : 2);
     if (pin && r->txn)
         end_transaction(r, false);
     round_must(r, ps_snapshot_new(r->store, &held->snap), "ps_snapshot_new");
@@ -133,9 +159,13 @@ void op_hold(struct round *r)
     if (held->seq < before)
         round_fail(r, "a new snapshot is of %llu although %llu had been published",
                    (unsigned long long)held->seq, (unsigned long long)before);
-    held->pinned = pin;
+    held->in_file = pin;
     held->until =
         r->progress->operations + rng_between(&r->rng, 5, rng_one_in(&r->rng, 4) ? 3000 : 300);
     map_copy(&held->map, history_find(r, held->seq));
+    scan_begin(r, held);
+    scan_on(r, held);
+    if (!pin && !roomy)
+        move_held(r, held);
     r->progress->tally[TALLY_snapshots_held]++;
 }

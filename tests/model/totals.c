@@ -35,7 +35,9 @@ static const struct path {
     PATH(log_syncs, USUAL),        PATH(snapshots_pinned, USUAL),
     PATH(residency_checks, USUAL), PATH(probes_would_wait, USUAL),
     PATH(paths_touched, USUAL),    PATH(neighbours_touched, USUAL),
-    PATH(snapshot_retries, NEVER),
+    PATH(snapshots_moved, USUAL),  PATH(moved_pages, USUAL),
+    PATH(snapshot_retries, NEVER), PATH(snapshots_asked, NEVER),
+    PATH(snapshot_move_failures, NEVER),
 #undef PATH
 };
 

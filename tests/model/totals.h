@@ -31,6 +31,7 @@
     X(transactions_full)          \
     X(snapshots_held)             \
     X(snapshots_pinned_here)      \
+    X(snapshots_moved_here)       \
     X(reopened_after_checkpoint)  \
     X(reopened_with_replay)       \
     X(crashes_between_operations) \
