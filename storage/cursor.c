@@ -1,10 +1,11 @@
 /*
  * cursor.c - walking a tree both ways, within bounds, and selecting by rank.
  *
- * A cursor holds the path to its entry. In a snapshot pages do not change, but the snapshot may move
- * to the file (move.c); in a transaction they do. The cursor then has its key, notices that
- * something was changed (txn.changes, view.moves), and finds its place again by key before it moves.
- * In a transaction it keeps the key wherever it stands; in a snapshot it is told before the move.
+ * A cursor holds the path to its entry. In a snapshot pages do not change, but the snapshot may
+ * move to the file (move.c); in a transaction they do. The cursor then has its key, notices that
+ * something was changed (txn.changes, view.moves), and finds its place again by key before it
+ * moves. In a transaction it keeps the key wherever it stands; in a snapshot it is told before the
+ * move.
  */
 #include "storage/node.h"
 #include "storage/overflow.h"

@@ -3,9 +3,9 @@
  * file of its own.
  *
  * A snapshot that pins dead slots while slots are wanted is asked to move (reclaim.c); its thread
- * comes here when it holds no pointer into pages. What of its state is in the arena alone is written
- * to places of the file; what a checkpoint has written already is used as it is. From then on the
- * snapshot announces its stamp as one that sees pages of the file only.
+ * comes here when it holds no pointer into pages. What of its state is in the arena alone is
+ * written to places of the file; what a checkpoint has written already is used as it is. From then
+ * on the snapshot announces its stamp as one that sees pages of the file only.
  *
  *  V1 The places are allocated and in no space map: no meta's state has them, and a crash frees
  *     them. So nothing of this has to be synced, and no meta is written: a checkpoint of a state

@@ -158,14 +158,15 @@ void ps_snapshot_free(struct ps_snapshot *snap);
  * snapshots meant to live (backup, SNAPSHOT OPEN). They hold file pages only, never dirty memory.
  * Not inside a transaction of the calling thread: the checkpoint would wait for its end. */
 int ps_snapshot_pin(struct ps_snapshot *snap);
-/* Whether the writer runs out of dirty memory and this snapshot is what keeps it: a long reader asks
- * before every step, and then moves. Two relaxed loads. */
+/* Whether the writer runs out of dirty memory and this snapshot is what keeps it: a long reader
+ * asks before every step, and then moves. Two relaxed loads. */
 bool ps_snapshot_should_move(const struct ps_snapshot *snap);
-/* Moves the snapshot out of dirty memory: it stays the state that it is, in pages of the file of its
- * own. Called by the reader's thread when it holds nothing that was read from the snapshot; cursors
- * stay where they stand. Waits for a checkpoint that is under way, so not inside a transaction of
- * the calling thread. If it fails (PS_NOSPACE, PS_NOMEM, PS_IO, PS_CORRUPT) the snapshot ends: it
- * lets go of its state, and every read from it answers PS_ENDED until it is renewed or reset. */
+/* Moves the snapshot out of dirty memory: it stays the state that it is, in pages of the file of
+ * its own. Called by the reader's thread when it holds nothing that was read from the snapshot;
+ * cursors stay where they stand. Waits for a checkpoint that is under way, so not inside a
+ * transaction of the calling thread. If it fails (PS_NOSPACE, PS_NOMEM, PS_IO, PS_CORRUPT) the
+ * snapshot ends: it lets go of its state, and every read from it answers PS_ENDED until it is
+ * renewed or reset. */
 int ps_snapshot_move(struct ps_snapshot *snap);
 /* Commit sequence of the state held; 0: none. */
 uint64_t ps_snapshot_seq(const struct ps_snapshot *snap);

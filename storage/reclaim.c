@@ -15,7 +15,8 @@
  */
 #include "storage/store.h"
 
-#define WORTH_A_MOVE 16u /* a snapshot that keeps less of the arena than this part is left alone */
+#define WORTH_A_MOVE 16u /* a snapshot that keeps less of the arena than this part is left alone \
+                          */
 
 static int compare_stamps(const void *a, const void *b)
 {

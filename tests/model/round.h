@@ -45,8 +45,8 @@ struct past {
 struct held {
     struct ps_snapshot *snap; /* NULL: none */
     struct map map;
-    uint64_t seq, until; /* operation number */
-    bool in_file;        /* pinned to a checkpoint, or moved: it holds no slots */
+    uint64_t seq, until;    /* operation number */
+    bool in_file;           /* pinned to a checkpoint, or moved: it holds no slots */
     struct ps_cursor *scan; /* walks one of its trees meanwhile, from end to end; NULL: none */
     int tree;
     size_t at; /* the entry it stands on */

@@ -5,7 +5,8 @@
  *  1. The history holds every state from the oldest that a crash may go back to, or that is the
  *     newest published one, to the last commit started; sequences rise by one.
  *  2. A held snapshot that is neither pinned nor moved lives only where the arena is large and at
- *     most half full: this thread is the writer, too, and could not answer while it waits for slots.
+ *     most half full: this thread is the writer, too, and could not answer while it waits for
+ * slots.
  */
 #include "tests/model/round.h"
 

@@ -1,8 +1,8 @@
 /*
  * test_store_move.c - a long read that leaves dirty memory for the file (storage/move.c).
  *
- * Everything here runs in one thread: a writer that had to wait for the snapshot would wait forever,
- * which the alarm ends.
+ * Everything here runs in one thread: a writer that had to wait for the snapshot would wait
+ * forever, which the alarm ends.
  */
 #include "tests/support/store_fixture.h"
 
