@@ -11,7 +11,9 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-#define POPULATE_BYTES (256u * 1024u) /* page faults are taken this much at a time */
+#define POPULATE_BYTES (256u * 1024u)  /* page faults are taken this much at a time */
+#define ASK_BYTES      (1024u * 1024u) /* used between two calls of `low` */
+#define AHEAD_BYTES    (4u * ASK_BYTES)
 
 static void *reserve(size_t bytes)
 {
@@ -75,18 +77,73 @@ static unsigned class_of(uint32_t pages)
     return k;
 }
 
-/* Takes page faults for the next runs of a class in one call; a kernel that cannot is no harm. */
-static void populate(struct arena *arena, struct arena_class *c, unsigned k)
+/* ---- memory ahead of need ------------------------------------------------------------------- */
+
+/* Takes the page faults of the next single slots in one call; a kernel that cannot is no harm. The
+ * helper and the writer may do the same ones at once: what is there stays as it is. */
+static uint64_t populate(struct arena *arena, uint64_t most)
 {
-    uint64_t runs = POPULATE_BYTES >> (arena->page_shift + k);
-    runs = runs == 0 ? 1 : runs;
-    if (runs > c->runs - c->populated) {
-        runs = c->runs - c->populated;
+    uint64_t from = atomic_load_explicit(&arena->populated, memory_order_relaxed);
+    uint64_t slots = POPULATE_BYTES >> arena->page_shift;
+    if (from >= most) {
+        return 0;
     }
-    uint8_t *at = arena->memory + ((c->first + (c->populated << k)) << arena->page_shift);
-    (void)madvise(at, (size_t)(runs << (arena->page_shift + k)), MADV_POPULATE_WRITE);
-    c->populated += runs;
+    slots = slots == 0 ? 1 : slots;
+    slots = slots < most - from ? slots : most - from;
+    uint8_t *at = arena->memory + ((arena->classes[0].first + from) << arena->page_shift);
+    (void)madvise(at, (size_t)(slots << arena->page_shift), MADV_POPULATE_WRITE);
+    uint64_t before = from;
+    bool raised = atomic_compare_exchange_strong(&arena->populated, &before, from + slots);
+    return raised ? slots : 0; /* else somebody else did them */
 }
+
+bool arena_wants(const struct arena *arena)
+{
+    return atomic_load(&arena->populated) < atomic_load(&arena->wanted);
+}
+
+void arena_populate(struct arena *arena)
+{
+    atomic_fetch_add_explicit(&arena->populated_ahead, populate(arena, atomic_load(&arena->wanted)),
+                              memory_order_relaxed);
+}
+
+/* Asks for memory some way beyond what was used, which is no more than the capacity in the end. */
+static void ask(struct arena *arena)
+{
+    uint64_t wanted = arena->classes[0].fresh + (AHEAD_BYTES >> arena->page_shift);
+    arena->ask_at = arena->classes[0].fresh + (ASK_BYTES >> arena->page_shift);
+    if (wanted >= arena->capacity) {
+        wanted = arena->capacity;
+        arena->ask_at = UINT64_MAX;
+    }
+    atomic_store(&arena->wanted, wanted);
+    if (arena_wants(arena)) {
+        arena->low(arena->low_arg);
+    }
+}
+
+void arena_ask_ahead(struct arena *arena, void (*low)(void *arg), void *arg)
+{
+    arena->low = low;
+    arena->low_arg = arg;
+    ask(arena);
+}
+
+/* The writer comes to a single slot that was never used. */
+static void come_to_fresh_slot(struct arena *arena)
+{
+    uint64_t slot = arena->classes[0].fresh;
+    if (slot >= arena->ask_at && arena->low != NULL) {
+        ask(arena);
+    }
+    if (slot >= atomic_load_explicit(&arena->populated, memory_order_relaxed)) {
+        atomic_fetch_add_explicit(&arena->populated_late, populate(arena, arena->classes[0].runs),
+                                  memory_order_relaxed);
+    }
+}
+
+/* ---- giving out and taking back ------------------------------------------------------------- */
 
 int arena_alloc(struct arena *arena, uint32_t pages, uint64_t birth, page_ref *ref)
 {
@@ -100,8 +157,8 @@ int arena_alloc(struct arena *arena, uint32_t pages, uint64_t birth, page_ref *r
         index = c->free.at[--c->free.n];
     } else {
         PS_ASSERT(c->fresh < c->runs);
-        if (c->fresh >= c->populated && k == 0) {
-            populate(arena, c, k);
+        if (k == 0) {
+            come_to_fresh_slot(arena);
         }
         /* Room in the list for every run ever handed out: freeing cannot fail. */
         size_t listed = c->free.n;

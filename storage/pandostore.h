@@ -326,6 +326,8 @@ struct ps_stat {
     uint64_t snapshot_retries, snapshots_pinned;
     uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
     uint64_t snapshots_asked, snapshots_moved, moved_pages, snapshot_move_failures;
+    /* slots given memory by the helper, ahead of the writer, and by the writer, who came first */
+    uint64_t slots_populated_ahead, slots_populated_late, helper_wakeups;
 };
 void ps_stats(struct ps_store *store, struct ps_stat *stat);
 

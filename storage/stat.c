@@ -85,6 +85,11 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
     stat->log_syncs = log.log_syncs;
     stat->log_epochs = log.log_epochs;
     stat->log_pieces = log.log_pieces;
+    pthread_mutex_lock(&store->helper.mu);
+    stat->helper_wakeups = store->helper.wakeups;
+    pthread_mutex_unlock(&store->helper.mu);
+    stat->slots_populated_ahead = atomic_load(&store->arena.populated_ahead);
+    stat->slots_populated_late = atomic_load(&store->arena.populated_late);
     stat->snapshot_retries = atomic_load(&store->snapshot_retries);
     stat->pages_verified = atomic_load(&store->pages_verified);
     stat->residency_checks = atomic_load(&store->residency_checks);

@@ -50,6 +50,7 @@ static void init_locks(struct ps_store *store)
     pthread_mutex_init(&store->checkpoint_mu, NULL);
     pthread_mutex_init(&store->fault_mu, NULL);
     pthread_cond_init(&store->cond, NULL);
+    helper_init(&store->helper);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -350,7 +351,8 @@ int ps_open(const char *dir, const struct ps_options *options, struct ps_store *
     int rc = open_all(store, &report, fault);
     if (rc == 0 && !store->options.read_only_check) {
         arena_use_huge_pages(&store->arena);
-        rc = log_thread_start(store);
+        rc = helper_start(store);
+        rc = rc == 0 ? log_thread_start(store) : rc;
         if (rc == 0 && !store->options.manual_checkpoint) {
             rc = checkpoint_thread_start(store);
         }
@@ -449,6 +451,7 @@ int ps_close(struct ps_store *store, bool checkpoint)
     }
     checkpoint_thread_stop(store);
     log_thread_stop(store);
+    helper_stop(store);
     if (store->log != NULL) {
         log_close(store->log);
     }

@@ -22,8 +22,8 @@
  *     was taken since.
  *
  * Locks, outermost first: the writer token (token.c; held from begin to commit, or by internal
- * work), checkpoint_mu, log_mu, mu, space.mu, fault_mu. `mu` is short and guards the token, the
- * list of groups, publication, the pool of states, and the reader table's allocation.
+ * work), checkpoint_mu, log_mu, mu, helper.mu, space.mu, fault_mu. `mu` is short and guards the
+ * token, the list of groups, publication, the pool of states, and the reader table's allocation.
  */
 #ifndef PANDO_STORAGE_STORE_H
 #define PANDO_STORAGE_STORE_H
@@ -33,6 +33,7 @@
 
 #include "storage/arena.h"
 #include "storage/fresh.h"
+#include "storage/helper.h"
 #include "storage/log.h"
 #include "storage/meta.h"
 #include "storage/page.h"
@@ -262,6 +263,8 @@ struct ps_store {
     struct ps_snapshot checkpoint_snap;
     uint64_t meta_stamps[2];
     struct state *file_state; /* the last checkpoint's state, all references in the file */
+
+    struct helper helper;
 
     pthread_mutex_t fault_mu;
     struct ps_fault fault;

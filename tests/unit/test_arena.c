@@ -121,12 +121,57 @@ static void a_freed_slot_is_the_next_one_given(void **state)
     arena_close(&a);
 }
 
+static void count_call(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+static void memory_is_asked_for_ahead_once_per_some_hundred_slots(void **state)
+{
+    (void)state;
+    enum { SLOTS = 8192, SOME_HUNDRED = 256 };
+    struct arena a;
+    page_ref ref;
+    unsigned calls = 0;
+    assert_int_equal(arena_open(&a, SLOTS, SLOTS, 12), 0);
+    arena_ask_ahead(&a, count_call, &calls);
+    assert_int_equal(calls, 1);
+    for (unsigned i = 0; i < SLOTS; i++) {
+        while (arena_wants(&a)) {
+            arena_populate(&a);
+        }
+        assert_int_equal(arena_alloc(&a, 1, 1, &ref), 0);
+    }
+    assert_in_range(calls, 2, 1 + SLOTS / SOME_HUNDRED);
+    assert_int_equal(a.populated_ahead, SLOTS); /* and no more than the capacity */
+    assert_int_equal(a.populated_late, 0);
+    arena_close(&a);
+}
+
+static void who_comes_first_takes_the_faults_himself(void **state)
+{
+    (void)state;
+    struct arena a;
+    page_ref ref;
+    unsigned calls = 0;
+    assert_int_equal(arena_open(&a, 1000, 1000, 12), 0);
+    arena_ask_ahead(&a, count_call, &calls);
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(arena_alloc(&a, 1, 1, &ref), 0); /* nobody answered the call */
+    }
+    assert_int_equal(a.populated_late, 1000);
+    assert_int_equal(a.populated_ahead, 0);
+    arena_close(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_given_is_given_to_nobody_else_and_the_capacity_is_exact),
         cmocka_unit_test(every_size_can_fill_the_arena_after_any_other),
         cmocka_unit_test(a_freed_slot_is_the_next_one_given),
+        cmocka_unit_test(memory_is_asked_for_ahead_once_per_some_hundred_slots),
+        cmocka_unit_test(who_comes_first_takes_the_faults_himself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
