@@ -129,6 +129,12 @@ $(FLAGS_STAMP): FORCE
 $(SOURCES_STAMP): FORCE
 	$(call stamp,$(ALL_SRC))
 
+# Fuzzing looks for new ways through protocol and server; the engine has tests of its own, and its
+# threads and loops would only be noise.
+ifeq ($(SAN),fuzzer)
+$(call objects,$(STORAGE_SRC)): CFLAGS += -fno-sanitize=fuzzer-no-link
+endif
+
 $(OBJ)/%.o: %.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
 	$(say) CC $<
