@@ -8,7 +8,8 @@
  *  2. Both counters are the same: the number of commits, which the snapshot's sequence tells too.
  *  3. The third tree holds exactly the rows of the last ROWS commits; count and rank say so.
  *  4. A snapshot is of a commit at least as new as the last one acknowledged before it was taken,
- *     and a snapshot that is held reads the same again.
+ *     and a snapshot that is held reads the same again, also when it had to move to the file in the
+ *     middle of a walk.
  */
 #include "tests/model/threads.h"
 #include "storage/pandostore.h"
@@ -16,6 +17,7 @@
 #include "tests/support/store_dir.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -29,6 +31,8 @@
 #define ROWS        200u
 #define READERS     3
 #define LEAST_READS 20u
+#define MOVES_FROM  20000u /* commits in which some reader must have moved */
+#define PATIENCE    200u   /* commits that a patient reader lets pass before it is asked to move */
 
 static const struct plan {
     uint32_t page_size;
@@ -36,10 +40,8 @@ static const struct plan {
     enum ps_durability level;
     unsigned transfers; /* in a transaction, at most */
 } plans[] = {
-    {4096, 256, PS_EVERYSEC, 2},
-    {4096, 1024, PS_ALWAYS, 6},
-    {16384, 2048, PS_NONE, 6},
-    {4096, 8192, PS_EVERYSEC, 12},
+    {4096, 160, PS_EVERYSEC, 1}, {4096, 256, PS_EVERYSEC, 2},   {4096, 1024, PS_ALWAYS, 6},
+    {16384, 2048, PS_NONE, 6},   {4096, 8192, PS_EVERYSEC, 12},
 };
 
 #define PLANS (sizeof plans / sizeof *plans)
@@ -52,7 +54,7 @@ struct bank {
     uint64_t seed, commits;
     atomic_ullong acknowledged;
     atomic_bool over;
-    atomic_ullong reads, held, pinned;
+    atomic_ullong reads, held, pinned, moved;
 };
 
 struct reader {
@@ -61,6 +63,7 @@ struct reader {
     struct ps_snapshot *snap;
     uint64_t seq;
     unsigned number;
+    bool patient; /* stops in the middle of its next walk until it is asked to move */
 };
 
 static void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
@@ -234,9 +237,26 @@ static uint64_t sum_by_lookups(struct ps_view *view, ps_tree tree)
     return sum;
 }
 
-/* The same by a cursor, either way; *hash of everything that was seen. */
-static uint64_t sum_by_cursor(struct ps_view *view, ps_tree tree, bool forward, uint64_t *hash)
+/* Between two steps of a walk: a reader that is asked to moves. A patient one waits for that, as a
+ * slow one would be waited for. */
+static void between_steps(struct reader *reader)
 {
+    struct bank *b = reader->bank;
+    uint64_t until = atomic_load(&b->acknowledged) + PATIENCE;
+    while (reader->patient && !ps_snapshot_should_move(reader->snap) && !atomic_load(&b->over) &&
+           atomic_load(&b->acknowledged) < until)
+        sched_yield();
+    reader->patient = false;
+    if (ps_snapshot_should_move(reader->snap)) {
+        must(ps_snapshot_move(reader->snap), "ps_snapshot_move");
+        atomic_fetch_add(&b->moved, 1);
+    }
+}
+
+/* The same by a cursor, either way; *hash of everything that was seen. */
+static uint64_t sum_by_cursor(struct reader *reader, ps_tree tree, bool forward, uint64_t *hash)
+{
+    struct ps_view *view = ps_snapshot_view(reader->snap);
     struct ps_cursor *cursor;
     struct ps_slice key, value;
     uint64_t sum = 0, seen = 0;
@@ -248,6 +268,8 @@ static uint64_t sum_by_cursor(struct ps_view *view, ps_tree tree, bool forward, 
         seen++;
         if (key.len != counter_key.len)
             sum += number_in(value);
+        if (seen == ACCOUNTS / 2 || seen % 16 == 0)
+            between_steps(reader);
     }
     if (rc != PS_NOTFOUND || seen != ACCOUNTS + 1)
         fail("a walk ended after %llu entries with %d", (unsigned long long)seen, rc);
@@ -295,7 +317,7 @@ static uint64_t verify(struct reader *reader, bool forward)
              (unsigned long long)ps_snapshot_seq(reader->snap));
     uint64_t hash = 0, sum = 0;
     for (int i = 0; i < 2; i++)
-        sum += sum_by_cursor(view, b->tree[i], forward, &hash);
+        sum += sum_by_cursor(reader, b->tree[i], forward, &hash);
     uint64_t again = sum_by_lookups(view, b->tree[0]) + sum_by_lookups(view, b->tree[1]);
     if (sum != 2 * ACCOUNTS * BALANCE || sum != again)
         fail("at commit %llu the balances add up to %llu by cursor and %llu by lookup",
@@ -319,6 +341,7 @@ static void read_once(struct reader *reader)
         fail("a snapshot of %llu; %llu was acknowledged, %llu seen before", (unsigned long long)seq,
              (unsigned long long)acknowledged, (unsigned long long)reader->seq);
     reader->seq = seq;
+    reader->patient = reader->number == 2 && rng_one_in(&reader->rng, 3);
     uint64_t hash = verify(reader, true);
     for (uint64_t i = rng_below(&reader->rng, 3); i > 0; i--) {
         if (verify(reader, false) != hash)
@@ -432,11 +455,11 @@ static void run_plan(struct bank *b, const char *base)
     must(ps_flush(b->store, b->base + b->commits), "ps_flush");
     ps_stats(b->store, &stat);
     printf("NOTE threads: page %u, %llu slots, level %d: %llu commits, %llu states verified, %llu "
-           "held, %llu pinned; %llu checkpoints, %llu relinks, %llu slot waits, %llu snapshot "
-           "retries\n",
+           "held, %llu pinned, %llu moved; %llu checkpoints, %llu relinks, %llu slot waits, %llu "
+           "snapshot retries\n",
            b->plan->page_size, (unsigned long long)b->plan->slots, b->plan->level,
            (unsigned long long)b->commits, (unsigned long long)b->reads,
-           (unsigned long long)b->held, (unsigned long long)b->pinned,
+           (unsigned long long)b->held, (unsigned long long)b->pinned, (unsigned long long)b->moved,
            (unsigned long long)stat.checkpoints, (unsigned long long)stat.relinks,
            (unsigned long long)stat.slot_waits, (unsigned long long)stat.snapshot_retries);
     fflush(stdout);
@@ -446,13 +469,16 @@ static void run_plan(struct bank *b, const char *base)
 
 int run_threads(const char *base, uint64_t seed, uint64_t commits)
 {
-    uint64_t done = 0;
+    uint64_t done = 0, moved = 0;
     for (size_t i = 0; i < PLANS; i++) {
         struct bank bank = {.plan = &plans[i], .seed = seed + i};
         bank.commits = i + 1 < PLANS ? commits / PLANS : commits - done;
         run_plan(&bank, base);
         done += bank.commits;
+        moved += bank.moved;
     }
+    if (commits >= MOVES_FROM && moved == 0)
+        fail("no reader was asked to move");
     printf("SUITE threads required=%llu executed=%llu passed=%llu failed=0 skipped=0\n",
            (unsigned long long)commits, (unsigned long long)done, (unsigned long long)done);
     return 0;
