@@ -15,8 +15,9 @@
  */
 #include "storage/store.h"
 
-#define WORTH_A_MOVE 16u /* a snapshot that keeps less of the arena than this part is left alone \
-                          */
+/* A snapshot that keeps dead slots is asked to move from this part of the arena on. */
+#define PART_EVER     4u /* with so much gone, checkpoints (at one half) would come twice as often */
+#define PART_WHEN_LOW 16u
 
 static int compare_stamps(const void *a, const void *b)
 {
@@ -177,9 +178,8 @@ void reclaim(struct ps_store *store)
             vec_free(&again);
         }
     }
-    if (store->arena.used > store->arena.capacity / 4 * 3) {
-        ask_to_move(store, store->arena.capacity / WORTH_A_MOVE);
-    }
+    bool low = store->arena.used > store->arena.capacity / 4 * 3;
+    ask_to_move(store, store->arena.capacity / (low ? PART_WHEN_LOW : PART_EVER));
 }
 
 /* Whoever holds a stamp that dead slots wait for; others that see them come to be asked when the

@@ -71,7 +71,7 @@ void cmd_dbsize(struct command_ctx *ctx)
 {
     uint64_t count;
 
-    ctx->rc = keyspace_count(ctx->keyspace, ctx->view, ctx->db, ctx->now_ms, &count);
+    ctx->rc = keyspace_count(ctx->keyspace, ctx->view, ctx->db, ctx->now_ms, ctx->pause, &count);
     if (ctx->rc == 0)
         resp_write_int(ctx->out, (int64_t)count);
 }
@@ -87,7 +87,8 @@ static bool write_key(void *arg, struct ps_slice key, const struct key_entry *en
 
 void cmd_randomkey(struct command_ctx *ctx)
 {
-    int rc = keyspace_random(ctx->keyspace, ctx->view, ctx->db, ctx->now_ms, write_key, ctx);
+    int rc =
+        keyspace_random(ctx->keyspace, ctx->view, ctx->db, ctx->now_ms, ctx->pause, write_key, ctx);
 
     if (rc == PS_NOTFOUND)
         resp_write_null(ctx->out);

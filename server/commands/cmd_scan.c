@@ -51,7 +51,8 @@ void cmd_keys(struct command_ctx *ctx)
                                  .now_ms = ctx->now_ms,
                                  .pattern = ctx->argv[1],
                                  .visit = show_key,
-                                 .arg = &listing};
+                                 .arg = &listing,
+                                 .pause = ctx->pause};
     size_t mark = resp_defer(ctx->out);
 
     ctx->rc = keyspace_walk_all(ctx->keyspace, ctx->view, &walk);
@@ -111,6 +112,7 @@ void cmd_scan(struct command_ctx *ctx)
                                  .pattern = options.pattern,
                                  .limit = (uint64_t)options.count,
                                  .visit = show_key,
-                                 .arg = &listing};
+                                 .arg = &listing,
+                                 .pause = ctx->pause};
     write_step(ctx, &walk, cursor);
 }

@@ -40,6 +40,9 @@ void cmd_mget(struct command_ctx *ctx)
         size_t left = ctx->argc - i;
         if (!mget_batch(ctx, i, left < BATCH ? left : BATCH))
             return;
+        ctx->rc = keyspace_pause(ctx->pause);
+        if (ctx->rc < 0)
+            return;
     }
 }
 

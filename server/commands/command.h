@@ -18,7 +18,9 @@
  *  4. After its first change a handler does not fail, unless its row says COMMAND_FAILS_MIDWAY;
  * then it runs under a savepoint, which is rolled back when ctx->rc is negative.
  *  5. Arguments, and slices read from the view, are valid until the handler returns (those from a
- *     transaction's view only until its next change). Nothing may keep them.
+ *     transaction's view only until its next change, all of them only until ctx->pause is called).
+ *     Nothing may keep them.
+ *  6. A read without a bound calls ctx->pause between its steps, so that it holds up nobody.
  *
  * Threads: the table is constant. A context belongs to the thread that runs it; handlers of
  * COST_READ and COST_STATE run on I/O threads and in the writer, COST_POOL in the reader pool (and
@@ -38,6 +40,7 @@
 struct server;   /* server/commands/services.h: what handlers may ask of the process */
 struct session;  /* server/commands/session.h: database, protocol version, name, user, MULTI */
 struct keyspace; /* server/keyspace/keyspace.h */
+struct keyspace_pause;
 struct command;
 struct command_ctx;
 
@@ -165,6 +168,7 @@ struct command_ctx {
     /* Tells the writer that a read met an expired key. NULL where nobody listens. */
     void (*hint_expired)(struct command_ctx *ctx, unsigned db, struct ps_slice key);
     void *hint_arg;
+    const struct keyspace_pause *pause; /* NULL: the read is short, or nobody would have to wait */
 };
 
 /* Makes room for `ops` changes of together `bytes` bytes; call it after validation and before the

@@ -26,6 +26,10 @@ const char *command_rc_text(int rc)
         return "ERR the data file is damaged here; see the log for the place";
     case PS_IO:
         return "ERR reading or writing the data failed; nothing was changed; see the log";
+    case PS_ENDED:
+        return "ERR this read took so long that writing needed its memory, and the disk had no "
+               "room "
+               "for it; try again";
     case PS_NOMEM:
         return "OOM out of memory; nothing was changed";
     default:

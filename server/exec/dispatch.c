@@ -10,6 +10,7 @@
 #include "server/exec/dispatch.h"
 
 #include "server/config/config.h"
+#include "server/keyspace/keyspace.h"
 #include "server/observe/logger.h"
 
 #include <string.h>
@@ -336,6 +337,7 @@ static int run_queue(struct executor *x, struct session *session)
     for (const struct session_queued *q = session->queue.head; q != NULL && rc == 0; q = q->next) {
         fill_context(x, session, q->command, q->argc, q->argv, NULL);
         rc = run_row(x, q->command);
+        (void)keyspace_pause(x->ctx.pause); /* if it fails, what is left answers so */
     }
     x->ctx.in_exec = false;
     return rc;

@@ -5,6 +5,9 @@
  *  1. A job's snapshot is at least as new as anything its connection has seen: it is taken after
  * the job arrived, and published states only move forward.
  *  2. A thread without a job holds no state.
+ *  3. A job whose snapshot keeps dirty memory that the writer needs moves to the file at its next
+ *     step (ps_snapshot_move), so that the writer waits for one step of it at most, and for the
+ *     move. Where the disk has no room for that the job ends with an error.
  *
  * Threads: a queue under one mutex; jobs are long, so the lock is never the cost.
  */
@@ -13,6 +16,8 @@
 #include "server/exec/dispatch.h"
 #include "server/exec/test_hook.h"
 #include "server/exec/writer.h"
+#include "server/keyspace/keyspace.h"
+#include "server/observe/logger.h"
 #include "server/observe/metrics.h"
 
 #include <errno.h>
@@ -37,6 +42,9 @@ struct pool_thread {
     pthread_t thread;
     struct ps_snapshot *snapshot;
     struct metrics_thread *metrics;
+    struct keyspace_pause pause;
+    const char *job; /* the name of its first command */
+    bool stepped;
 };
 
 static struct unit *next_job(struct pool *pool)
@@ -59,14 +67,37 @@ static struct unit *next_job(struct pool *pool)
     return unit;
 }
 
+/* Between two steps of a job: the commands call it when they hold nothing of the snapshot. */
+static int step_aside(void *arg)
+{
+    struct pool_thread *worker = arg;
+    const char *hooks = worker->pool->hook_dir;
+    if (hooks != NULL && !worker->stepped) {
+        worker->stepped = true;
+        test_hook(hooks, "step", worker->job);
+    }
+    if (!ps_snapshot_should_move(worker->snapshot)) {
+        return 0;
+    }
+    int rc = ps_snapshot_move(worker->snapshot);
+    test_hook(hooks, "moved", worker->job);
+    if (rc != 0) {
+        logger_write(worker->pool->env->log, LOG_WARNING, "A long read (%s) was ended: %s",
+                     worker->job, ps_strerror(rc));
+    }
+    return rc == 0 ? 0 : PS_ENDED;
+}
+
 static void run_job(struct pool_thread *worker, struct unit *unit)
 {
     struct exec_env *env = worker->pool->env;
+    const struct command *first = unit->commands[0].row;
     struct executor x;
     executor_init(&x, env);
-    if (unit->commands[0].row != NULL) {
-        test_hook(worker->pool->hook_dir, "pool", unit->commands[0].row->name);
-    }
+    worker->job = first != NULL ? first->name : "";
+    worker->stepped = false;
+    test_hook(worker->pool->hook_dir, "pool", worker->job);
+    x.ctx.pause = &worker->pause;
     x.ctx.now_ms = exec_now(env);
     ps_snapshot_renew(worker->snapshot);
     x.ctx.view = ps_snapshot_view(worker->snapshot);
@@ -118,6 +149,7 @@ int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir, str
     while (rc == 0 && pool->workers != NULL && pool->threads < threads) {
         struct pool_thread *worker = &pool->workers[pool->threads];
         worker->pool = pool;
+        worker->pause = (struct keyspace_pause){step_aside, worker};
         worker->metrics = metrics_thread(env->metrics);
         rc = ps_snapshot_new(env->store, &worker->snapshot);
         if (rc == 0) {

@@ -2,7 +2,8 @@
  * pool.h - threads for reads without a bound, and for what waits (SAVE).
  *
  * A job is a unit of one command (or EXEC of reads). It runs on a snapshot of its own, taken when
- * it begins, and is posted to unit->home when it is done.
+ * it begins, and is posted to unit->home when it is done. A long one lets go of dirty memory when
+ * the writer runs out of it, and goes on in the file.
  *
  * Threads: pool_submit by any; start and stop by one.
  */

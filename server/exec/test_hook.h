@@ -6,7 +6,9 @@
  * to NAME.arrived (waiting for the test to read it) and then reads NAME.go until the test has
  * closed it. No clock is involved. Without the pipes, or without a directory, nothing happens.
  *
- * Hooks: "pool-COMMAND" before a command runs in the reader pool, e.g. pool-keys.
+ * Hooks: "pool-COMMAND" before a command runs in the reader pool, e.g. pool-keys; "step-COMMAND"
+ * after its first step there; "moved-COMMAND" after its snapshot has moved to the file, or failed
+ * to.
  */
 #ifndef PANDO_SERVER_EXEC_TEST_HOOK_H
 #define PANDO_SERVER_EXEC_TEST_HOOK_H

@@ -125,7 +125,7 @@ static int row_read(struct ps_cursor *cursor, int64_t *time_ms, struct ps_slice 
 }
 
 int expiry_count_expired(const struct keyspace *ks, struct ps_view *view, unsigned db,
-                         int64_t now_ms, uint64_t *expired)
+                         int64_t now_ms, const struct keyspace_pause *pause, uint64_t *expired)
 {
     struct ps_cursor *cursor;
     int rc = due_cursor(ks, view, db, now_ms, &cursor);
@@ -143,6 +143,9 @@ int expiry_count_expired(const struct keyspace *ks, struct ps_view *view, unsign
         if (rc < 0)
             break;
         *expired += entry.state == KEY_EXPIRED;
+        rc = keyspace_pause(pause);
+        if (rc < 0)
+            break;
     }
     ps_cursor_close(cursor);
     return rc == PS_NOTFOUND ? 0 : rc;

@@ -62,7 +62,7 @@ int expiry_due(const struct keyspace *ks, struct ps_view *view, unsigned db, int
                uint64_t *rows);
 /* Of those, the ones whose key has expired indeed (each is one step). */
 int expiry_count_expired(const struct keyspace *ks, struct ps_view *view, unsigned db,
-                         int64_t now_ms, uint64_t *expired);
+                         int64_t now_ms, const struct keyspace_pause *pause, uint64_t *expired);
 
 /* keyspace.c: stores a record whose version and index time are given; no index row is touched. */
 int keyspace_store(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,

@@ -91,12 +91,25 @@ int keyspace_flush(struct keyspace *ks, struct ps_txn *txn, unsigned db);
 
 /* ---- many keys ------------------------------------------------------------------------------ */
 
+/* What a read without a bound calls between two steps, when it holds nothing that it read from its
+ * view: 0, or an error with which it ends. See the reader pool. */
+struct keyspace_pause {
+    int (*call)(void *arg);
+    void *arg;
+};
+
+/* `pause` is NULL where reads are short. */
+static inline int keyspace_pause(const struct keyspace_pause *pause)
+{
+    return pause != NULL ? pause->call(pause->arg) : 0;
+}
+
 /* Keys that have a record, expired ones included: O(1). */
 int keyspace_records(const struct keyspace *ks, struct ps_view *view, unsigned db, uint64_t *count);
 
 /* Keys that are live at now_ms. Exact; O(log n) and one step for each index row that is due. */
 int keyspace_count(const struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
-                   uint64_t *count);
+                   const struct keyspace_pause *pause, uint64_t *count);
 
 /* What a walk tells of each key it meets; false ends the walk behind this key. */
 typedef bool (*keyspace_visit)(void *arg, struct ps_slice key, const struct key_entry *entry);
@@ -104,7 +117,7 @@ typedef bool (*keyspace_visit)(void *arg, struct ps_slice key, const struct key_
 /* Visits one live key, each about equally likely; PS_NOTFOUND: there is none. O(log n) unless
  * expired keys abound. */
 int keyspace_random(const struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
-                    keyspace_visit visit, void *arg);
+                    const struct keyspace_pause *pause, keyspace_visit visit, void *arg);
 
 struct keyspace_walk {
     unsigned db;
@@ -113,6 +126,7 @@ struct keyspace_walk {
     uint64_t limit;          /* keys to look at, at most; 0: all */
     keyspace_visit visit;    /* gets keys that match, expired ones (as KEY_EXPIRED) included */
     void *arg;
+    const struct keyspace_pause *pause; /* or NULL */
 };
 
 /* All keys in byte order (KEYS). */

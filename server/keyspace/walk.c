@@ -85,7 +85,9 @@ static int visit_from(struct ps_cursor *cursor, const struct keyspace_walk *walk
         if (all || glob_match(walk->pattern, key, false))
             go_on = walk->visit(walk->arg, key, &entry);
         seen++;
-        rc = ps_cursor_next(cursor);
+        rc = keyspace_pause(walk->pause);
+        if (rc == 0)
+            rc = ps_cursor_next(cursor);
     }
     return rc;
 }
@@ -190,7 +192,7 @@ int keyspace_records(const struct keyspace *ks, struct ps_view *view, unsigned d
 }
 
 int keyspace_count(const struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
-                   uint64_t *count)
+                   const struct keyspace_pause *pause, uint64_t *count)
 {
     uint64_t due, expired = 0;
     int rc = ps_count(view, ks->db[db].keys, count);
@@ -198,7 +200,7 @@ int keyspace_count(const struct keyspace *ks, struct ps_view *view, unsigned db,
     if (rc == 0)
         rc = expiry_due(ks, view, db, now_ms, &due);
     if (rc == 0 && due > 0)
-        rc = expiry_count_expired(ks, view, db, now_ms, &expired);
+        rc = expiry_count_expired(ks, view, db, now_ms, pause, &expired);
     if (rc < 0)
         return rc;
     *count -= expired;
@@ -207,7 +209,7 @@ int keyspace_count(const struct keyspace *ks, struct ps_view *view, unsigned db,
 
 /* From key number `rank` on, and around, the first live key. */
 static int first_live(struct ps_cursor *cursor, uint64_t rank, uint64_t count, int64_t now_ms,
-                      keyspace_visit visit, void *arg)
+                      const struct keyspace_pause *pause, keyspace_visit visit, void *arg)
 {
     int rc = ps_cursor_select(cursor, rank);
 
@@ -221,7 +223,9 @@ static int first_live(struct ps_cursor *cursor, uint64_t rank, uint64_t count, i
             visit(arg, key, &entry);
             return 0;
         }
-        rc = ps_cursor_next(cursor);
+        rc = keyspace_pause(pause);
+        if (rc == 0)
+            rc = ps_cursor_next(cursor);
         if (rc == PS_NOTFOUND)
             rc = ps_cursor_first(cursor);
     }
@@ -238,7 +242,7 @@ static uint64_t draw(uint64_t bound)
 }
 
 int keyspace_random(const struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
-                    keyspace_visit visit, void *arg)
+                    const struct keyspace_pause *pause, keyspace_visit visit, void *arg)
 {
     struct ps_cursor *cursor;
     uint64_t count;
@@ -252,12 +256,12 @@ int keyspace_random(const struct keyspace *ks, struct ps_view *view, unsigned db
     if (rc < 0)
         return rc;
     for (unsigned i = 0; i < RANDOM_TRIES; i++) {
-        rc = first_live(cursor, draw(count), 1, now_ms, visit, arg);
+        rc = first_live(cursor, draw(count), 1, now_ms, pause, visit, arg);
         if (rc != PS_NOTFOUND)
             break;
     }
     if (rc == PS_NOTFOUND)
-        rc = first_live(cursor, draw(count), count, now_ms, visit, arg);
+        rc = first_live(cursor, draw(count), count, now_ms, pause, visit, arg);
     ps_cursor_close(cursor);
     return rc;
 }
@@ -266,13 +270,13 @@ int keyspace_stat_db(struct keyspace *ks, struct ps_view *view, unsigned db, int
                      struct keyspace_stat *stat)
 {
     uint64_t due;
-    int rc = keyspace_count(ks, view, db, now_ms, &stat->keys);
+    int rc = keyspace_count(ks, view, db, now_ms, NULL, &stat->keys);
 
     stat->avg_ttl_ms = 0;
     if (rc == 0)
         rc = ps_count(view, ks->db[db].expires, &stat->expires);
     if (rc == 0)
-        rc = expiry_count_expired(ks, view, db, now_ms, &due);
+        rc = expiry_count_expired(ks, view, db, now_ms, NULL, &due);
     if (rc == 0)
         stat->expires -= due;
     return rc;

@@ -201,10 +201,14 @@ static void snapshots_section(FILE *to, const struct info_input *in)
 {
     fprintf(to,
             "snapshots:%llu\r\noldest_snapshot_stamp:%llu\r\nsnapshots_pinned:%llu\r\n"
-            "snapshot_retries:%llu\r\nslots_reused_between_snapshots:%llu\r\n",
+            "snapshot_retries:%llu\r\nslots_reused_between_snapshots:%llu\r\n"
+            "snapshots_asked:%llu\r\nsnapshots_moved:%llu\r\nmoved_pages:%llu\r\n"
+            "snapshot_move_failures:%llu\r\n",
             (ull)in->store.snapshots, (ull)in->store.oldest_snapshot_stamp,
             (ull)in->store.snapshots_pinned, (ull)in->store.snapshot_retries,
-            (ull)in->store.slots_reused_between_snapshots);
+            (ull)in->store.slots_reused_between_snapshots, (ull)in->store.snapshots_asked,
+            (ull)in->store.snapshots_moved, (ull)in->store.moved_pages,
+            (ull)in->store.snapshot_move_failures);
 }
 
 static void writer_section(FILE *to, const struct info_input *in)

@@ -175,7 +175,7 @@ class Hook:
 
     def __init__(self, directory, name):
         self.directory = pathlib.Path(directory)
-        self.directory.mkdir()
+        self.directory.mkdir(exist_ok=True)
         self.arrived = self.directory / f"{name}.arrived"
         self.go = self.directory / f"{name}.go"
         os.mkfifo(self.arrived)

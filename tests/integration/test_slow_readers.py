@@ -82,3 +82,66 @@ def test_a_client_killed_during_its_keys_gets_no_answer(held):
     hook.release()
     assert slow.rest() == b""
     assert len(client.keys()) == 100
+
+
+# ---- a read that keeps the memory which writing needs -------------------------------------------
+
+DIRTY = 4 << 20
+
+
+def replace(client, values, size, step=100):
+    """Gives every key a new value, a few at a time; yields in between."""
+    keys = list(values)
+    for at in range(0, len(keys), step):
+        with client.pipeline(transaction=False) as pipeline:
+            for key in keys[at : at + step]:
+                pipeline.set(key, b"n" * size)
+            pipeline.execute()
+        yield
+
+
+def snapshots(client):
+    info = client.info("snapshots")
+    return {name: info[name] for name in ("snapshots_asked", "snapshots_moved", "moved_pages")}
+
+
+@pytest.mark.parametrize(
+    "command", [("KEYS", "*"), ("SCAN", "0", "COUNT", "1000000")], ids=["keys", "scan"]
+)
+def test_a_long_read_lets_go_of_dirty_memory_and_still_sees_its_state(
+    make_server, tmp_path, command
+):
+    name = command[0].lower()
+    step = Hook(tmp_path / "hooks", f"step-{name}")
+    moved = Hook(tmp_path / "hooks", f"moved-{name}")
+    server = make_server("--test-hook-dir", step.directory, "--dirty-memory", str(DIRTY)).start()
+    client = server.client()
+    # A third of dirty memory: no checkpoint has been made of it when the read begins.
+    keys = {f"key:{n:05}": None for n in range(4000)}
+    for _ in replace(client, keys, 280):
+        pass
+    slow = server.raw()
+    slow.send(encode(*command))
+    step.wait()  # the read is in its walk, after the first key
+    writing = replace(client, keys, 281, step=20)
+    while snapshots(client)["snapshots_asked"] == 0:
+        next(writing)  # ends the test if all was replaced, and nobody asked
+    step.release()
+    moved.wait()  # the read is between two steps again, and has moved
+    assert snapshots(client)["snapshots_moved"] == 1
+    assert snapshots(client)["moved_pages"] > 100
+    # Far more than dirty memory holds. Each of these would wait for the read, were it in the way.
+    for turn in range(3):
+        for _ in replace(client, {f"new:{turn}:{n % 100}": None for n in range(4000)}, 3000):
+            pass
+        for _ in replace(client, keys, 100 + turn):
+            pass
+    assert client.delete(*list(keys)[:2000]) == 2000
+    assert silent(slow)
+    moved.release()
+    reply = slow.reply()
+    if name == "scan":
+        assert reply[0] == b"0"
+        reply = reply[1]
+    assert sorted(reply) == [key.encode() for key in keys]
+    slow.close()

@@ -234,7 +234,7 @@ static void the_rule_holds_under_random_use(void **state)
             if (!expected && fixture_find(f, 0, key, now).state == KEY_ABSENT)
                 expires[k] = -1;
         }
-        assert_int_equal(keyspace_count(f->ks, fixture_view(f), 0, now, &count), 0);
+        assert_int_equal(keyspace_count(f->ks, fixture_view(f), 0, now, NULL, &count), 0);
         assert_int_equal(count, live);
         shown += live;
         fixture_check_index(f);

@@ -184,7 +184,7 @@ static void expired_keys_are_marked_and_not_counted(void **state)
         put_number(f, n, n % 3 == 0 ? 0 : n % 3 == 1 ? 500 : 501);
     assert_int_equal(keyspace_walk_all(f->ks, fixture_view(f), &walk), 0);
     assert_int_equal(t.expired, 10);
-    assert_int_equal(keyspace_count(f->ks, fixture_view(f), 0, 500, &count), 0);
+    assert_int_equal(keyspace_count(f->ks, fixture_view(f), 0, 500, NULL, &count), 0);
     assert_int_equal(count, 20);
     assert_int_equal(keyspace_records(f->ks, fixture_view(f), 0, &count), 0);
     assert_int_equal(count, 30);
@@ -201,11 +201,12 @@ static void a_random_key_is_any_live_one(void **state)
     struct tally t = {.others = 0};
 
     fixture_begin(f);
-    assert_int_equal(keyspace_random(f->ks, fixture_view(f), 0, 500, tally_key, &t), PS_NOTFOUND);
+    assert_int_equal(keyspace_random(f->ks, fixture_view(f), 0, 500, NULL, tally_key, &t),
+                     PS_NOTFOUND);
     for (unsigned n = 0; n < 20; n++)
         put_number(f, n, n < 10 ? 0 : 500);
     for (unsigned i = 0; i < 1000; i++)
-        assert_int_equal(keyspace_random(f->ks, fixture_view(f), 0, 500, tally_key, &t), 0);
+        assert_int_equal(keyspace_random(f->ks, fixture_view(f), 0, 500, NULL, tally_key, &t), 0);
     for (unsigned n = 0; n < 10; n++)
         assert_true(t.met[n] > 0); /* not met once in 1,000 draws: 1 in 10^45 */
     assert_int_equal(t.expired, 0);
@@ -221,10 +222,60 @@ static void one_live_key_among_many_expired_ones_is_found(void **state)
     for (unsigned n = 0; n < MAX; n++)
         put_number(f, n, n == 777 ? 0 : 500);
     for (unsigned i = 0; i < 20; i++)
-        assert_int_equal(keyspace_random(f->ks, fixture_view(f), 0, 500, tally_key, &t), 0);
+        assert_int_equal(keyspace_random(f->ks, fixture_view(f), 0, 500, NULL, tally_key, &t), 0);
     assert_int_equal(t.met[777], 20);
     delete_number(f, 777);
-    assert_int_equal(keyspace_random(f->ks, fixture_view(f), 0, 500, tally_key, &t), PS_NOTFOUND);
+    assert_int_equal(keyspace_random(f->ks, fixture_view(f), 0, 500, NULL, tally_key, &t),
+                     PS_NOTFOUND);
+    fixture_commit(f);
+}
+
+struct pauses {
+    unsigned calls, fail_at;
+};
+
+static int count_pause(void *arg)
+{
+    struct pauses *p = arg;
+    return ++p->calls == p->fail_at ? PS_ENDED : 0;
+}
+
+/* Expired keys cost steps like live ones, so walks over many of them pause as well. */
+static void walks_pause_at_every_step_and_end_with_the_error_of_a_pause(void **state)
+{
+    struct fixture *f = *state;
+    struct tally t = {.others = 0};
+    struct pauses p = {0};
+    struct keyspace_pause pause = {count_pause, &p};
+    struct keyspace_walk walk = {.now_ms = 500, .visit = tally_key, .arg = &t, .pause = &pause};
+    uint64_t cursor = 0, count;
+
+    fixture_begin(f);
+    for (unsigned n = 0; n < 30; n++)
+        put_number(f, n, 500);
+    assert_int_equal(keyspace_walk_all(f->ks, fixture_view(f), &walk), 0);
+    assert_int_equal(p.calls, 30);
+    p = (struct pauses){.fail_at = 10};
+    assert_int_equal(keyspace_walk_all(f->ks, fixture_view(f), &walk), PS_ENDED);
+    assert_int_equal(p.calls, 10);
+    p = (struct pauses){0};
+    assert_int_equal(keyspace_walk_step(f->ks, fixture_view(f), &walk, &cursor), 0);
+    assert_int_equal(p.calls, 30);
+    p = (struct pauses){.fail_at = 3};
+    assert_int_equal(keyspace_walk_step(f->ks, fixture_view(f), &walk, &cursor), PS_ENDED);
+    p = (struct pauses){0};
+    assert_int_equal(keyspace_count(f->ks, fixture_view(f), 0, 500, &pause, &count), 0);
+    assert_int_equal(count, 0);
+    assert_int_equal(p.calls, 30);
+    p = (struct pauses){.fail_at = 30};
+    assert_int_equal(keyspace_count(f->ks, fixture_view(f), 0, 500, &pause, &count), PS_ENDED);
+    p = (struct pauses){0};
+    assert_int_equal(keyspace_random(f->ks, fixture_view(f), 0, 500, &pause, tally_key, &t),
+                     PS_NOTFOUND);
+    assert_true(p.calls >= 30);
+    p = (struct pauses){.fail_at = 30};
+    assert_int_equal(keyspace_random(f->ks, fixture_view(f), 0, 500, &pause, tally_key, &t),
+                     PS_ENDED);
     fixture_commit(f);
 }
 
@@ -239,6 +290,7 @@ int main(void)
         TEST(expired_keys_are_marked_and_not_counted),
         TEST(a_random_key_is_any_live_one),
         TEST(one_live_key_among_many_expired_ones_is_found),
+        TEST(walks_pause_at_every_step_and_end_with_the_error_of_a_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
