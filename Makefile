@@ -4,6 +4,7 @@
 #   make tests        every test program
 #   make run          install what is missing, build, serve on 127.0.0.1:6379 (PORT=, DATA=)
 #   make check        every suite once; SAN=address (with UBSan) or SAN=thread: under that sanitizer
+#   make soak         for hours: 1,000 kills, ten times the check's random rounds (SEED=)
 #   make fuzz         every fuzz target for FUZZ_SECONDS (60) under libFuzzer; FUZZ=NAME: one of them
 #   make bench        beside redis-server and LMDB (about 15 minutes; QUICK=1: a look)
 #   make install      to PREFIX (/usr/local), below DESTDIR; make uninstall: removes what that put
@@ -212,7 +213,7 @@ deps-bench: deps
 # ---- tasks ----------------------------------------------------------------------------------
 # Those that install run make again, so that pkg-config is asked after it exists.
 
-.PHONY: run serve check fuzz bench format lint clean
+.PHONY: run serve check soak fuzz bench format lint clean
 run: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) serve
 serve: all
@@ -221,6 +222,9 @@ serve: all
 
 check: deps-test
 	@/usr/bin/python3 tests/run-check --build $(BUILD) $(if $(SAN),--san $(SAN))
+
+soak: deps-test
+	@/usr/bin/python3 tests/run-check --build $(BUILD) --table soak
 
 fuzz: deps-test
 	@$(MAKE) --no-print-directory -j$(JOBS) SAN=fuzzer fuzzers

@@ -44,7 +44,7 @@ class Runner(unittest.TestCase):
         suite = run_check.Suite("sample", f"/bin/sh {path}", required, budget, needs)
         output = io.StringIO()
         with mock.patch.dict(os.environ, environment or {"REQUIRE_ALL": "0"}):
-            check = run_check.Check(types.SimpleNamespace(build=self.folder.name))
+            check = run_check.Check(types.SimpleNamespace(build=self.folder.name, seed=1))
             with mock.patch.object(check, "build", return_value=True):
                 with contextlib.redirect_stdout(output):
                     status = check.run((("gcc", {}, (suite,)),))
