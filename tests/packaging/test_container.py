@@ -4,7 +4,9 @@ The first test that needs the image waits for it to be built: about two minutes.
 """
 
 import os
+import socket
 
+import psutil
 import pytest
 import redis
 from containers import Engine, need_engine
@@ -80,6 +82,20 @@ def test_the_server_is_the_first_process_and_not_root(start):
     uids = container.execute("grep", "^Uid:", "/proc/1/status").stdout.split()[1:]
     assert uids == [container.execute("id", "-u", "pando").stdout.strip()] * 4
     assert "0" not in uids
+
+
+def outer_address():
+    """An address of this machine that is not loopback; skips without one."""
+    for addresses in psutil.net_if_addrs().values():
+        for address in addresses:
+            if address.family == socket.AF_INET and not address.address.startswith("127."):
+                return address.address
+    return pytest.skip("this machine has no address but loopback")
+
+
+def test_whoever_reaches_the_port_is_served(start):
+    _, port = start()
+    assert redis.Redis(outer_address(), port, socket_timeout=support.LIMIT).ping()
 
 
 def test_health_is_the_servers_and_needs_no_password(start):
