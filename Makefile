@@ -200,7 +200,7 @@ DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck 
              python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
              wamerican-huge procps \
              systemd strace debootstrap buildah podman runc python3-yaml
-DEPS_BENCH := liblmdb-dev python3 redis-server redis-tools
+DEPS_BENCH := liblmdb-dev linux-perf python3 redis-server redis-tools
 
 .PHONY: deps deps-test deps-bench
 deps:

@@ -151,8 +151,9 @@ class Load:
     def __init__(self, build):
         self.program = str(build / "bench" / "load")
 
-    def run(self, server, **options):
-        command = [self.program, "--port", str(server.port), "--pid", str(server.process.pid)]
+    def run(self, server, prefix=(), **options):
+        """The result of one run; `prefix` is a program that runs it."""
+        command = [*prefix, self.program, "--port", str(server.port), "--pid", str(server.process.pid)]
         for name, value in options.items():
             if value is True:
                 command.append(f"--{name}")

@@ -125,6 +125,31 @@ def engines(rows):
     return table(head.split("|"), lines), summary
 
 
+def limits(verdicts):
+    lines = []
+    for level, workload, pipeline, ratio, limit, reached in verdicts:
+        lines.append([level, workload, str(pipeline), f"{ratio:.3f}", f"{limit:.2f}"])
+        lines[-1].append("reached" if reached else "**missed**")
+    return table(["level", "workload", "pipeline", "CPU ratio", "at most", ""], lines)
+
+
+def stages(rows):
+    """For each case a line for each stage: what Pando and Redis spend an operation."""
+    found = {}
+    for row in rows:
+        case = found.setdefault((row["level"], row["workload"], row["pipeline"]), {})
+        case.setdefault(row["stage"], {})[row["peer"]] = row["us"]
+    lines = []
+    for (level, workload, pipeline), parts in found.items():
+        sums = {p: sum(part.get(p, 0) for part in parts.values()) for p in ("pando", "redis")}
+        for stage, part in [*parts.items(), ("sum", sums)]:
+            cells = [level, workload, str(pipeline), stage]
+            cells += [f"{part[p]:.3f}" if p in part else "" for p in ("pando", "redis")]
+            lines.append(cells)
+    head = ["level", "workload", "pipeline", "stage", "Pando CPU us/op", "Redis CPU us/op"]
+    return table(head, lines)
+
+
 def surroundings(load_before):
     redis = subprocess.run(["redis-server", "--version"], stdout=subprocess.PIPE, check=True)
     version = next(w for w in redis.stdout.decode().split() if w.startswith("v="))[2:]
@@ -148,7 +173,7 @@ def keep(results, plan, folder):
             out.writerows(flat)
 
 
-def write(results, plan, load_before, folder):
+def write(results, verdicts, plan, load_before, folder):
     """Writes report.md and returns its text."""
     text, summary = ["# Benchmarks\n", surroundings(load_before) + "\n"], []
     if "startup" in results:
@@ -163,6 +188,9 @@ def write(results, plan, load_before, folder):
             body,
         ]
         summary += lines
+        text += ["## Limits: processor time, medians of the repetitions' ratios\n", limits(verdicts)]
+    if "stages" in results:
+        text += ["## Budget by stages\n", stages(results["stages"])]
     if "validation" in results:
         text += ["## The load generator beside redis-benchmark, on redis-server without persistence\n"]
         text += [validation(results["validation"])]

@@ -18,11 +18,12 @@ LEVELS = ("everysec", "always", "none")
 CONNECTIONS, VALUE = 50, 100
 
 
-def measure(load, server, workload, pipeline, plan, seed):
+def measure(load, server, workload, pipeline, plan, seed, prefix=()):
     gets, sets = WORKLOADS[workload]
     server.settle()
     result = load.run(
         server,
+        prefix,
         keys=plan.keys,
         gets=gets,
         sets=sets,
