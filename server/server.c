@@ -10,6 +10,7 @@
 
 #include "server/commands/services.h"
 #include "server/exec/pool.h"
+#include "server/exec/regime.h"
 #include "server/exec/writer.h"
 #include "server/keyspace/keyspace.h"
 #include "server/net/listener.h"
@@ -166,6 +167,7 @@ static void collect_execution(struct server *server, struct info_input *in)
     struct clients_statistics c;
     struct writer_statistics w;
     struct pool_statistics p;
+    struct regime_statistics r;
     clients_statistics(server->clients, &c);
     in->clients = (struct info_clients){
         c.count, (uint64_t)config_number(server->env.config, CONFIG_MAXCLIENTS), c.max_input,
@@ -175,6 +177,8 @@ static void collect_execution(struct server *server, struct info_input *in)
     in->writer = (struct info_writer){
         w.units,        w.commands,          w.groups, w.splits,  w.retries, w.failures, w.hints,
         w.queued_bytes, w.unpublished_units, p.jobs,   p.threads, p.running, p.waiting};
+    regime_statistics(server->env.regime, &r);
+    in->disk = (struct info_disk){r.on, r.refaults, r.major_faults};
     metrics_sum(server->env.metrics, &in->metrics);
     metrics_rates(server->env.metrics, &in->rates);
 }
@@ -248,6 +252,8 @@ static int on_setting(void *arg, enum config_id id, const char **reason)
     } else if (id == CONFIG_DURABILITY || id == CONFIG_APPENDFSYNC) {
         rc = ps_set_durability(server->env.store, (enum ps_durability)config_number(
                                                       server->env.config, CONFIG_DURABILITY));
+    } else if (id == CONFIG_DISK_READS) {
+        regime_apply(server->env.regime);
     } else if (id == CONFIG_MAX_RECOVERY_TIME) {
         ps_set_max_recovery(server->env.store,
                             (uint32_t)config_number(server->env.config, CONFIG_MAX_RECOVERY_TIME));
@@ -379,6 +385,10 @@ static int start_execution(struct server *server)
         rc = writer_start(&server->env, &server->env.writer);
     }
     if (rc == 0) {
+        server->env.regime = regime_new(&server->env);
+        rc = server->env.regime == NULL ? PS_NOMEM : 0;
+    }
+    if (rc == 0) {
         rc = pool_start(&server->env, (unsigned)config_number(config, CONFIG_READER_THREADS), hooks,
                         &server->env.pool);
     }
@@ -432,6 +442,7 @@ static void free_server(struct server *server)
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->changed);
     close(server->wake_fd);
+    regime_free(server->env.regime);
     free(server->loops);
     free(server->ticks_seen);
     free(server->config_file);

@@ -7,6 +7,7 @@
  * Threads: numbers are atomics; texts are guarded by config->lock, changes by config->setting,
  * which is held while the listener works: it must not call config_set.
  */
+#include "server/config/cgroup.h"
 #include "server/config/config_private.h"
 
 #include "protocol/number.h"
@@ -297,25 +298,6 @@ void config_listen(struct config *config, config_listener listener, void *arg)
     config->listener_arg = arg;
 }
 
-/* The memory this process may use: the cgroup's limit (either version), or the machine's. */
-static int64_t memory_limit(void)
-{
-    static const char *const files[] = {"/sys/fs/cgroup/memory.max",
-                                        "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-    int64_t limit = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        long long value;
-        FILE *file = fopen(files[i], "re");
-        if (file != NULL && fscanf(file, "%lld", &value) == 1 && value > 0 && value < limit) {
-            limit = value;
-        }
-        if (file != NULL) {
-            fclose(file);
-        }
-    }
-    return limit;
-}
-
 static void settle(struct config *config, enum config_id id, int64_t value)
 {
     if (config->numbers[id] == 0) {
@@ -327,7 +309,7 @@ void config_settle(struct config *config)
 {
     const int64_t mib = 1048576;
     int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int64_t share = memory_limit() / 8;
+    int64_t share = cgroup_memory_limit("") / 8;
     if (cores < 1) {
         cores = 1;
     }

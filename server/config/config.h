@@ -37,6 +37,7 @@ enum config_id {
     CONFIG_PAGE_SIZE,
     CONFIG_IO_THREADS,
     CONFIG_READER_THREADS,
+    CONFIG_DISK_READS,
     CONFIG_HZ,
     CONFIG_LOGLEVEL,
     CONFIG_LOGFILE,
@@ -76,6 +77,7 @@ enum config_flag {
 };
 
 enum durability_name { DURABILITY_NONE, DURABILITY_EVERYSEC, DURABILITY_ALWAYS };
+enum disk_reads_name { DISK_READS_AUTO, DISK_READS_POOL, DISK_READS_INLINE };
 enum loglevel_name { LOGLEVEL_DEBUG, LOGLEVEL_VERBOSE, LOGLEVEL_NOTICE, LOGLEVEL_WARNING };
 
 struct config_row {

@@ -11,6 +11,7 @@
 
 static const char *const durability_names[] = {"none", "everysec", "always", NULL};
 static const char *const appendfsync_names[] = {"everysec", "always", "no", NULL};
+static const char *const disk_reads_names[] = {"auto", "pool", "inline", NULL};
 static const char *const loglevel_names[] = {"debug", "verbose", "notice", "warning", NULL};
 static const char *const policy_names[] = {"noeviction", NULL};
 
@@ -146,7 +147,19 @@ static const struct config_row rows[CONFIG_COUNT] = {
                                .value = "0",
                                .min = 0,
                                .max = 256,
-                               .doc = "Threads for long reads. 0: as many as cores, at least 2."},
+                               .doc =
+                                   "Threads for long reads, and for those that wait for the disk\n"
+                                   "(see disk-reads), one of which takes nothing but these.\n"
+                                   "0: as many as cores, at least 2."},
+    [CONFIG_DISK_READS] = {.name = "disk-reads",
+                           .type = CONFIG_ENUM,
+                           .value = "auto",
+                           .names = disk_reads_names,
+                           .doc = "Where short reads are executed that would wait for the disk.\n"
+                                  "inline: where all others are, on the I/O threads. pool: by the\n"
+                                  "reader threads, which also read what a write needs before it\n"
+                                  "goes to the writer. auto: in the pool while the data file is\n"
+                                  "larger than half the memory limit and pages are being read."},
     [CONFIG_HZ] = {.name = "hz",
                    .type = CONFIG_INT,
                    .value = "10",

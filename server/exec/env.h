@@ -9,6 +9,7 @@
 #include "storage/pandostore.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct config;
@@ -16,6 +17,7 @@ struct keyspace;
 struct logger;
 struct metrics;
 struct pool;
+struct regime;
 struct server;
 struct writer;
 
@@ -28,6 +30,8 @@ struct exec_env {
     struct metrics *metrics;
     struct writer *writer;
     struct pool *pool;
+    struct regime *regime;
+    _Atomic bool disk_regime;   /* reads are likely to wait for the disk (regime.h) */
     _Atomic int64_t time_floor; /* the newest time a unit was executed at, Unix ms */
 };
 

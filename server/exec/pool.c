@@ -2,19 +2,22 @@
  * pool.c - see pool.h.
  *
  * Invariants
- *  1. A job's snapshot is at least as new as anything its connection has seen: it is taken after
- * the job arrived, and published states only move forward.
+ *  1. A command's snapshot is at least as new as anything its connection has seen: it is taken
+ * after the job arrived, and published states only move forward.
  *  2. A thread without a job holds no state.
  *  3. A job whose snapshot keeps dirty memory that the writer needs moves to the file at its next
  *     step (ps_snapshot_move), so that the writer waits for one step of it at most, and for the
  *     move. Where the disk has no room for that the job ends with an error.
+ *  4. In the disk regime the first of several threads takes no long job.
  *
- * Threads: a queue under one mutex; jobs are long, so the lock is never the cost.
+ * Threads: two queues under one mutex; a job is long compared with it, so it is never the cost.
  */
 #include "server/exec/pool.h"
 
+#include "server/exec/ahead.h"
 #include "server/exec/dispatch.h"
 #include "server/exec/test_hook.h"
+#include "server/exec/unit_list.h"
 #include "server/exec/writer.h"
 #include "server/keyspace/keyspace.h"
 #include "server/observe/logger.h"
@@ -30,8 +33,9 @@ struct pool {
     char *hook_dir;
     pthread_mutex_t lock;
     pthread_cond_t arrived;
-    struct unit *head, **tail;
-    unsigned threads, running, waiting;
+    struct unit_list longs, shorts;
+    uint64_t tickets;
+    unsigned threads, running;
     uint64_t jobs;
     bool stop;
     struct pool_thread *workers;
@@ -39,6 +43,7 @@ struct pool {
 
 struct pool_thread {
     struct pool *pool;
+    bool first; /* of several */
     pthread_t thread;
     struct ps_snapshot *snapshot;
     struct metrics_thread *metrics;
@@ -47,22 +52,36 @@ struct pool_thread {
     bool stepped;
 };
 
-static struct unit *next_job(struct pool *pool)
+static bool takes_long_jobs(const struct pool_thread *worker)
 {
+    return !worker->first ||
+           !atomic_load_explicit(&worker->pool->env->disk_regime, memory_order_relaxed);
+}
+
+/* The job that is next for this thread; NULL: none is there. */
+static struct unit *take_job(struct pool_thread *worker)
+{
+    struct pool *pool = worker->pool;
+    struct unit *brief = pool->shorts.head;
+    struct unit *lengthy = takes_long_jobs(worker) ? pool->longs.head : NULL;
+    if (brief != NULL && (lengthy == NULL || brief->ticket < lengthy->ticket)) {
+        return list_pop(&pool->shorts);
+    }
+    return lengthy != NULL ? list_pop(&pool->longs) : NULL;
+}
+
+static struct unit *next_job(struct pool_thread *worker)
+{
+    struct pool *pool = worker->pool;
     struct unit *unit;
     pthread_mutex_lock(&pool->lock);
-    while (pool->head == NULL && !pool->stop) {
+    while ((unit = take_job(worker)) == NULL && !pool->stop) {
+        if (pool->longs.head != NULL) {
+            pthread_cond_signal(&pool->arrived); /* the wake-up was for another thread */
+        }
         pthread_cond_wait(&pool->arrived, &pool->lock);
     }
-    unit = pool->head;
-    if (unit != NULL) {
-        pool->head = unit->next;
-        if (pool->head == NULL) {
-            pool->tail = &pool->head;
-        }
-        pool->waiting--;
-        pool->running++;
-    }
+    pool->running += unit != NULL;
     pthread_mutex_unlock(&pool->lock);
     return unit;
 }
@@ -88,6 +107,51 @@ static int step_aside(void *arg)
     return rc == 0 ? 0 : PS_ENDED;
 }
 
+/* The newest state, before each command: none is kept while the next waits for the disk. */
+static void refresh(struct pool_thread *worker, struct executor *x)
+{
+    x->ctx.now_ms = exec_now(worker->pool->env);
+    ps_snapshot_renew(worker->snapshot);
+    x->ctx.view = ps_snapshot_view(worker->snapshot);
+}
+
+/* Reads what a unit on its way to the writer needs into memory. */
+static void walk_ahead(struct pool_thread *worker, struct executor *x, struct unit *unit)
+{
+    unsigned db = session_db(unit->session);
+    uint64_t writes = 0;
+    for (struct session_queued *q = unit->session->queue.head; q != NULL; q = q->next) {
+        refresh(worker, x);
+        writes += ahead_touch(x, &db, q->command, q->argc, q->argv);
+    }
+    for (uint32_t i = 0; i < unit->count; i++) {
+        const struct unit_command *c = &unit->commands[i];
+        refresh(worker, x);
+        writes += ahead_touch(x, &db, c->row, c->argc, unit->argv + c->first);
+    }
+    metrics_add(&worker->metrics->disk_writes, writes);
+}
+
+static void run_commands(struct pool_thread *worker, struct executor *x, struct unit *unit)
+{
+    struct session *session = unit->session;
+    unsigned db = session_db(session);
+    x->ctx.out = &unit->out;
+    while (unit->done < unit->count && !session->closing &&
+           !atomic_load_explicit(&session->killed, memory_order_relaxed)) {
+        const struct unit_command *c = &unit->commands[unit->done++];
+        refresh(worker, x);
+        if (unit->errand == ERRAND_READ) {
+            ahead_touch(x, &db, c->row, c->argc, unit->argv + c->first);
+        }
+        dispatch_run(x, session, c->row, c->argc, unit->argv + c->first, NULL);
+        if (unit->out.status != 0) {
+            session->closing = true;
+        }
+    }
+    metrics_add(&worker->metrics->commands, x->commands);
+}
+
 static void run_job(struct pool_thread *worker, struct unit *unit)
 {
     struct exec_env *env = worker->pool->env;
@@ -96,23 +160,28 @@ static void run_job(struct pool_thread *worker, struct unit *unit)
     executor_init(&x, env);
     worker->job = first != NULL ? first->name : "";
     worker->stepped = false;
-    test_hook(worker->pool->hook_dir, "pool", worker->job);
+    test_hook(worker->pool->hook_dir, unit->errand == ERRAND_WALK ? "walk" : "pool", worker->job);
     x.ctx.pause = &worker->pause;
-    x.ctx.now_ms = exec_now(env);
-    ps_snapshot_renew(worker->snapshot);
-    x.ctx.view = ps_snapshot_view(worker->snapshot);
-    x.ctx.out = &unit->out;
     x.ctx.hint_expired = writer_hint;
     x.ctx.hint_arg = env;
-    for (; unit->done < unit->count; unit->done++) {
-        const struct unit_command *c = &unit->commands[unit->done];
-        dispatch_run(&x, unit->session, c->row, c->argc, unit->argv + c->first, NULL);
+    if (unit->errand == ERRAND_WALK) {
+        walk_ahead(worker, &x, unit);
+    } else {
+        run_commands(worker, &x, unit);
     }
     ps_snapshot_reset(worker->snapshot);
-    if (unit->out.status != 0) {
-        unit->session->closing = true;
+}
+
+/* A unit that is done goes home, one that was walked ahead of goes on. */
+static void send_on(struct pool *pool, struct unit *unit)
+{
+    if (unit->errand == ERRAND_WALK) {
+        writer_submit_expected(pool->env->writer, unit);
+        writer_wake(pool->env->writer);
+    } else {
+        unit->mail.kind = MAIL_UNIT;
+        mailbox_post(unit->home, &unit->mail);
     }
-    metrics_add(&worker->metrics->commands, x.commands);
 }
 
 static void *pool_main(void *arg)
@@ -121,14 +190,13 @@ static void *pool_main(void *arg)
     struct pool *pool = worker->pool;
     struct unit *unit;
     pthread_setname_np(pthread_self(), "pando-reader");
-    while ((unit = next_job(pool)) != NULL) {
+    while ((unit = next_job(worker)) != NULL) {
         run_job(worker, unit);
         pthread_mutex_lock(&pool->lock);
         pool->running--;
         pool->jobs++;
         pthread_mutex_unlock(&pool->lock);
-        unit->mail.kind = MAIL_UNIT;
-        mailbox_post(unit->home, &unit->mail);
+        send_on(pool, unit);
     }
     return NULL;
 }
@@ -141,7 +209,8 @@ int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir, str
         return -ENOMEM;
     }
     pool->env = env;
-    pool->tail = &pool->head;
+    list_init(&pool->longs);
+    list_init(&pool->shorts);
     pool->hook_dir = hook_dir != NULL ? strdup(hook_dir) : NULL;
     pool->workers = calloc(threads, sizeof(*pool->workers));
     pthread_mutex_init(&pool->lock, NULL);
@@ -150,6 +219,7 @@ int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir, str
         struct pool_thread *worker = &pool->workers[pool->threads];
         worker->pool = pool;
         worker->pause = (struct keyspace_pause){step_aside, worker};
+        worker->first = threads > 1 && pool->threads == 0;
         worker->metrics = metrics_thread(env->metrics);
         rc = ps_snapshot_new(env->store, &worker->snapshot);
         if (rc == 0) {
@@ -189,11 +259,9 @@ void pool_stop(struct pool *pool)
 
 void pool_submit(struct pool *pool, struct unit *unit)
 {
-    unit->next = NULL;
     pthread_mutex_lock(&pool->lock);
-    *pool->tail = unit;
-    pool->tail = &unit->next;
-    pool->waiting++;
+    unit->ticket = pool->tickets++;
+    list_push(unit->errand == ERRAND_LONG ? &pool->longs : &pool->shorts, unit);
     pthread_cond_signal(&pool->arrived);
     pthread_mutex_unlock(&pool->lock);
 }
@@ -201,6 +269,7 @@ void pool_submit(struct pool *pool, struct unit *unit)
 void pool_statistics(struct pool *pool, struct pool_statistics *s)
 {
     pthread_mutex_lock(&pool->lock);
-    *s = (struct pool_statistics){pool->jobs, pool->threads, pool->running, pool->waiting};
+    *s = (struct pool_statistics){pool->jobs, pool->threads, pool->running,
+                                  (unsigned)(pool->longs.count + pool->shorts.count)};
     pthread_mutex_unlock(&pool->lock);
 }

@@ -1,9 +1,13 @@
 /*
- * pool.h - threads for reads without a bound, and for what waits (SAVE).
+ * pool.h - threads for reads without a bound, for what waits (SAVE), and for waiting for the disk.
  *
- * A job is a unit of one command (or EXEC of reads). It runs on a snapshot of its own, taken when
- * it begins, and is posted to unit->home when it is done. A long one lets go of dirty memory when
- * the writer runs out of it, and goes on in the file.
+ * A job is a unit; unit->errand says what for. ERRAND_LONG and ERRAND_READ: its commands run on a
+ * snapshot of its own, taken when it begins, and it is posted to unit->home when it is done. A long
+ * one lets go of dirty memory when the writer runs out of it, and goes on in the file.
+ * ERRAND_WALK: what its commands need is read into memory, and it goes on to the writer.
+ *
+ * Jobs begin in the order in which they came, except that in the disk regime (regime.h) the first
+ * of several threads takes no ERRAND_LONG: however many long reads there are, short ones go on.
  *
  * Threads: pool_submit by any; start and stop by one.
  */
@@ -24,7 +28,7 @@ void pool_submit(struct pool *pool, struct unit *unit);
 
 struct pool_statistics {
     uint64_t jobs;
-    unsigned threads, running, waiting;
+    unsigned threads, running, waiting; /* waiting: jobs of all kinds */
 };
 void pool_statistics(struct pool *pool, struct pool_statistics *s);
 

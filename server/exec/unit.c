@@ -78,6 +78,7 @@ struct unit *unit_new(struct unit_stock *stock, struct session *session,
     unit->count = (uint32_t)n;
     unit->done = 0;
     unit->spent = NULL;
+    unit->errand = ERRAND_LONG;
     unit->argv = (struct ps_slice *)(unit + 1);
     unit->commands = (struct unit_command *)(unit->argv + args);
     copy_commands(unit, commands, n, argv, (char *)(unit->commands + n));

@@ -9,7 +9,7 @@
  *  4. A unit's replies leave only after the newest state that it could have seen is durable at its
  *     level (writer.c); they are in `out`, complete, when it is posted to `home`.
  *
- * Threads: one holder at a time: loop -> writer or pool -> loop.
+ * Threads: one holder at a time: loop -> writer or pool (or the pool, then the writer) -> loop.
  */
 #ifndef PANDO_SERVER_EXEC_UNIT_H
 #define PANDO_SERVER_EXEC_UNIT_H
@@ -26,8 +26,16 @@ struct unit_command {
     uint32_t first, argc;      /* in unit->argv */
 };
 
+/* What a unit is in the pool for. */
+enum unit_errand {
+    ERRAND_LONG, /* one command without a bound, or EXEC of reads */
+    ERRAND_READ, /* short reads that wait for the disk */
+    ERRAND_WALK, /* it is on its way to the writer: what it needs is read into memory first */
+};
+
 struct unit {
     struct mail mail; /* first: a unit is posted by it */
+    enum unit_errand errand;
     struct mailbox *home;
     struct session *session;
     void *owner;  /* the connection; nobody but home's receiver looks at it */
@@ -38,6 +46,7 @@ struct unit {
     struct ps_slice *argv;
     struct resp_out out;
     uint64_t seq;      /* released when this is published */
+    uint64_t ticket;   /* order of arrival in the pool */
     struct unit *next; /* lists of the writer and the pool */
     struct session_queued *spent;
     struct {

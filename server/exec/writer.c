@@ -530,11 +530,21 @@ void writer_free(struct writer *w)
     free(w);
 }
 
-void writer_submit(struct writer *w, struct unit *unit)
+void writer_expect(struct writer *w, const struct unit *unit)
+{
+    atomic_fetch_add(&w->queued_bytes, unit->bytes);
+}
+
+void writer_submit_expected(struct writer *w, struct unit *unit)
 {
     unit->mail.kind = MAIL_UNIT;
-    atomic_fetch_add(&w->queued_bytes, unit->bytes);
     mailbox_push(&w->box, &unit->mail);
+}
+
+void writer_submit(struct writer *w, struct unit *unit)
+{
+    writer_expect(w, unit);
+    writer_submit_expected(w, unit);
 }
 
 void writer_wake(struct writer *w)

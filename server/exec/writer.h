@@ -43,6 +43,9 @@ void writer_free(struct writer *writer);
 
 /* Leaves a unit; writer_wake() after the last of a batch. */
 void writer_submit(struct writer *writer, struct unit *unit);
+/* The same in two steps, for a unit that goes elsewhere first: it counts as waiting meanwhile. */
+void writer_expect(struct writer *writer, const struct unit *unit);
+void writer_submit_expected(struct writer *writer, struct unit *unit);
 void writer_wake(struct writer *writer);
 bool writer_full(const struct writer *writer);
 void writer_want_room(struct writer *writer, struct writer_room *room);

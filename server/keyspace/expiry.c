@@ -34,7 +34,7 @@ int64_t expiry_index_time(int64_t old_index_ms, int64_t expire_ms, int64_t now_m
     return expire_ms;
 }
 
-static void store_time(uint8_t *p, int64_t time_ms)
+void expiry_store_time(uint8_t *p, int64_t time_ms)
 {
     for (size_t i = 0; i < KEYSPACE_INDEX_TIME; i++)
         p[i] = (uint8_t)((uint64_t)time_ms >> (56 - 8 * i));
@@ -53,7 +53,7 @@ static int64_t load_time(const uint8_t *p)
 static struct ps_slice row_key(const struct keyspace *ks, int64_t time_ms, struct ps_slice key)
 {
     assert(key.len <= KEYSPACE_MAX_KEY);
-    store_time(ks->row_room, time_ms);
+    expiry_store_time(ks->row_room, time_ms);
     if (key.len > 0)
         memcpy(ks->row_room + KEYSPACE_INDEX_TIME, key.data, key.len);
     return (struct ps_slice){ks->row_room, KEYSPACE_INDEX_TIME + key.len};
@@ -79,7 +79,7 @@ int expiry_file(const struct keyspace *ks, struct ps_txn *txn, unsigned db, stru
 /* Rows at or before now_ms are those below this key. */
 static struct ps_slice due_bound(uint8_t bytes[KEYSPACE_INDEX_TIME], int64_t now_ms)
 {
-    store_time(bytes, now_ms + 1);
+    expiry_store_time(bytes, now_ms + 1);
     return (struct ps_slice){bytes, KEYSPACE_INDEX_TIME};
 }
 

@@ -57,6 +57,8 @@ int64_t expiry_index_time(int64_t old_index_ms, int64_t expire_ms, int64_t now_m
 /* Makes the index hold exactly the row for new_index_ms (0: none) instead of old_index_ms. */
 int expiry_file(const struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
                 int64_t old_index_ms, int64_t new_index_ms);
+/* How a row begins: KEYSPACE_INDEX_TIME bytes. */
+void expiry_store_time(uint8_t *p, int64_t time_ms);
 /* Index rows due at now_ms. */
 int expiry_due(const struct keyspace *ks, struct ps_view *view, unsigned db, int64_t now_ms,
                uint64_t *rows);

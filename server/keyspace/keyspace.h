@@ -89,6 +89,16 @@ int keyspace_delete(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct
 /* Empties a database. */
 int keyspace_flush(struct keyspace *ks, struct ps_txn *txn, unsigned db);
 
+/* ---- one key, without waiting for the disk -------------------------------------------------- */
+
+/* Whether reading the key (with `write` bytes that may be put, at least 1: changing it) would wait
+ * for the disk. A damaged record would not: whoever reads it says so. */
+bool keyspace_would_wait(const struct keyspace *ks, struct ps_view *view, unsigned db,
+                         struct ps_slice key, size_t write, struct ps_residency *residency);
+/* Waits for it: reads into memory what keyspace_would_wait() looks at. */
+void keyspace_touch(const struct keyspace *ks, struct ps_view *view, unsigned db,
+                    struct ps_slice key, size_t write);
+
 /* ---- many keys ------------------------------------------------------------------------------ */
 
 /* What a read without a bound calls between two steps, when it holds nothing that it read from its

@@ -7,6 +7,7 @@
 #include "server/net/loop.h"
 
 #include "server/config/config.h"
+#include "server/exec/regime.h"
 #include "server/observe/logger.h"
 #include "server/observe/metrics.h"
 
@@ -343,6 +344,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     atomic_fetch_add(&loop->ticks, 1);
     if (loop->sampler) {
         metrics_sample(loop->env->metrics, loop->now_ms);
+        regime_sample(loop->env->regime);
     }
     for (struct conn *conn = loop->conns; conn != NULL; conn = next) {
         next = conn->loop_next;
@@ -437,6 +439,9 @@ int loop_init(struct loop *loop, struct exec_env *env, struct clients *clients)
     if (rc == 0) {
         rc = ps_snapshot_new(env->store, &loop->snapshot);
     }
+    if (rc == 0) {
+        rc = ps_residency_new(env->store, &loop->residency);
+    }
     if (rc != 0) {
         loop_destroy(loop);
     }
@@ -464,6 +469,7 @@ void loop_destroy(struct loop *loop)
     if (loop->snapshot != NULL) {
         ps_snapshot_free(loop->snapshot);
     }
+    ps_residency_free(loop->residency);
     if (loop->base != NULL) {
         event_base_free(loop->base);
     }

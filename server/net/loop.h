@@ -44,6 +44,8 @@ struct loop {
     struct mailbox box;
     struct event box_event, timer;
     struct ps_snapshot *snapshot;
+    struct ps_residency *residency;
+    bool disk; /* this turn is in the disk regime (exec/regime.h) */
     struct executor x;
     struct resp_out out;
     struct metrics_thread *metrics;

@@ -7,6 +7,8 @@
  *     pool runs before that came back.
  *  3. A lookup made ahead is used only for the database and snapshot that it was made for: nothing
  *     is looked up ahead behind a command that may change the connection's state, or a write.
+ *  4. In the disk regime (exec/regime.h) no command is executed here whose pages are not in memory,
+ *     and nothing goes to the writer whose pages are not: the reader pool waits for the disk.
  *
  * Passes: input is parsed for all connections up to the sizes of the loop's vectors, looked up,
  * executed; and again while something complete is left.
@@ -14,6 +16,7 @@
 #include "server/net/loop.h"
 
 #include "server/config/config.h"
+#include "server/exec/ahead.h"
 #include "server/exec/pool.h"
 #include "server/keyspace/keyspace.h"
 #include "server/observe/metrics.h"
@@ -25,6 +28,7 @@
 
 #define SEND_BYTES (256u * 1024) /* replies of one connection are sent when they are more */
 #define KEEP_BYTES (64u * 1024)  /* the reply buffer's memory between turns */
+#define DISK_READS 64u           /* reads that go to the pool together */
 
 /* ---- parsing -------------------------------------------------------------------------------- */
 
@@ -173,10 +177,55 @@ static void stall(struct loop *loop, struct conn *conn)
     }
 }
 
-/* Sends commands from `from` on away. Returns how many; 0: not now. */
+/* How many commands from `from` on, which would wait for the disk, are short reads: they go to the
+ * pool together, since those behind the first have to wait for it anyway. */
+static size_t cut_reads(const struct loop *loop, const struct conn *conn, size_t from)
+{
+    const struct unit_source *c = loop->commands + conn->first + from;
+    size_t start = loop->places[conn->first + from].end, n = 1;
+    while (c->row->cost == COST_READ && from + n < conn->count && n < DISK_READS &&
+           loop->places[conn->first + from + n].end - start <= UNIT_MAX_BYTES) {
+        const struct command *row = c[n].row;
+        if (row == NULL || row->cost != COST_READ ||
+            command_cost_of(row, c[n].argc, loop->argv + c[n].first) != COST_READ) {
+            break;
+        }
+        n++;
+    }
+    return n;
+}
+
+/* How many commands from `from` on go away together, and what for. */
+static size_t cut(const struct loop *loop, const struct conn *conn, size_t from,
+                  enum dispatch_place place, enum unit_errand *errand)
+{
+    *errand = place == PLACE_POOL ? ERRAND_LONG : ERRAND_READ;
+    return place == PLACE_WRITER ? cut_unit(loop, conn, from)
+           : place == PLACE_POOL ? 1
+                                 : cut_reads(loop, conn, from);
+}
+
+/* To the writer, perhaps by way of the pool, which then reads what it needs into memory. */
+static void submit_write(struct loop *loop, struct conn *conn, struct unit *unit, size_t from)
+{
+    const struct unit_source *commands = loop->commands + conn->first + from;
+    writer_expect(loop->env->writer, unit);
+    if (loop->disk && ahead_write_waits(&loop->x, &conn->session, commands, unit->count, loop->argv,
+                                        loop->residency)) {
+        unit->errand = ERRAND_WALK;
+        pool_submit(loop->env->pool, unit);
+        return;
+    }
+    writer_submit_expected(loop->env->writer, unit);
+    loop->submitted = true;
+}
+
+/* Sends commands from `from` on away; PLACE_HERE: they would wait for the disk. Returns how many;
+ * 0: not now. */
 static size_t submit(struct loop *loop, struct conn *conn, size_t from, enum dispatch_place place)
 {
-    size_t n = place == PLACE_POOL ? 1 : cut_unit(loop, conn, from);
+    enum unit_errand errand;
+    size_t n = cut(loop, conn, from, place, &errand);
     struct unit *unit;
     if (place == PLACE_WRITER && writer_full(loop->env->writer)) {
         stall(loop, conn);
@@ -190,13 +239,16 @@ static size_t submit(struct loop *loop, struct conn *conn, size_t from, enum dis
     }
     unit->owner = conn;
     unit->home = &loop->box;
+    unit->errand = errand;
     conn->unit = unit;
-    if (place == PLACE_POOL) {
-        pool_submit(loop->env->pool, unit);
-    } else {
-        writer_submit(loop->env->writer, unit);
-        loop->submitted = true;
+    if (place == PLACE_WRITER) {
+        submit_write(loop, conn, unit, from);
+        return n;
     }
+    if (place == PLACE_HERE) {
+        metrics_add(&loop->metrics->disk_reads, n);
+    }
+    pool_submit(loop->env->pool, unit);
     return n;
 }
 
@@ -224,6 +276,18 @@ static void run_here(struct loop *loop, struct conn *conn, size_t index)
     }
 }
 
+/* Whether a command that belongs here would wait for the disk. */
+static bool waits_for_disk(struct loop *loop, const struct conn *conn, size_t index)
+{
+    const struct unit_source *c = &loop->commands[index];
+    int32_t lookup = loop->places[index].lookup;
+    if (lookup >= 0) {
+        return loop->lookups[lookup].rc == PS_WOULDWAIT;
+    }
+    return ahead_read_waits(&loop->x, &conn->session, c->row, c->argc, loop->argv + c->first,
+                            loop->residency);
+}
+
 /* Runs a connection's commands of this pass, up to the first that goes elsewhere. */
 static size_t run_commands(struct loop *loop, struct conn *conn)
 {
@@ -236,7 +300,7 @@ static size_t run_commands(struct loop *loop, struct conn *conn)
             break;
         }
         place = dispatch_place(&conn->session, c->row, c->argc, loop->argv + c->first);
-        if (place != PLACE_HERE) {
+        if (place != PLACE_HERE || (loop->disk && waits_for_disk(loop, conn, conn->first + i))) {
             send_replies(loop, conn); /* before the unit is away: it may come back any time */
             return conn->stage == CONN_OPEN ? i + submit(loop, conn, i, place) : i;
         }
@@ -292,7 +356,9 @@ static void pass(struct loop *loop)
         size_t max = LOOP_PASS_COMMANDS - loop->command_n;
         parse(loop, loop->active.v[parsed], max < UNIT_MAX_COMMANDS ? max : UNIT_MAX_COMMANDS);
     }
-    if (loop->lookup_n > 1) {
+    if (loop->disk) {
+        ps_get_many_resident(loop->x.ctx.view, loop->lookups, loop->lookup_n, loop->residency);
+    } else if (loop->lookup_n > 1) {
         ps_get_many(loop->x.ctx.view, loop->lookups, loop->lookup_n);
     } else if (loop->lookup_n == 1) {
         struct ps_lookup *one = loop->lookups;
@@ -327,6 +393,8 @@ void loop_turn(struct loop *loop)
     ps_snapshot_renew(loop->snapshot);
     loop->x.ctx.view = ps_snapshot_view(loop->snapshot);
     loop->x.ctx.now_ms = loop->now_ms;
+    loop->disk = atomic_load_explicit(&loop->env->disk_regime, memory_order_relaxed);
+    ps_residency_renew(loop->residency, loop->now_ms);
     while (loop->active.n > 0) {
         pass(loop);
     }

@@ -169,6 +169,11 @@ static void storage_section(FILE *to, const struct info_input *in)
             "savepoints:%llu\r\nrollbacks:%llu\r\naborts:%llu\r\n",
             (ull)s->splits, (ull)s->merges, (ull)s->shares, (ull)s->overflow_runs,
             (ull)s->savepoints, (ull)s->rollbacks, (ull)s->aborts);
+    fprintf(to,
+            "disk_regime:%d\r\nreads_sent_to_pool_for_disk:%llu\r\nwrites_walked_ahead:%llu\r\n"
+            "disk_refaults:%llu\r\ndisk_major_faults:%llu\r\nresidency_checks:%llu\r\n",
+            in->disk.regime, (ull)in->metrics.disk_reads, (ull)in->metrics.disk_writes,
+            (ull)in->disk.refaults, (ull)in->disk.major_faults, (ull)s->residency_checks);
 }
 
 static void log_section(FILE *to, const struct info_input *in)

@@ -25,6 +25,11 @@ struct info_writer {
     unsigned pool_threads, jobs_running, jobs_waiting;
 };
 
+struct info_disk {
+    bool regime; /* reads that would wait for the disk go to the reader pool */
+    uint64_t refaults, major_faults;
+};
+
 struct info_input {
     int64_t now_ms, started_ms;
     const char *run_id, *config_file, *executable;
@@ -33,6 +38,7 @@ struct info_input {
     const char *durability;
     struct info_clients clients;
     struct info_writer writer;
+    struct info_disk disk;
     struct metrics_thread metrics;
     struct metrics_rates rates;
     struct keyspace_counters counters;

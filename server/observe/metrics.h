@@ -17,6 +17,8 @@ struct metrics_thread {
     _Atomic uint64_t limit_closed; /* connections closed for their output buffer */
     _Atomic uint64_t query_closed; /* ... for their input buffer */
     _Atomic uint64_t turns;        /* of the loop */
+    _Atomic uint64_t disk_reads;   /* commands sent to the pool: they would wait for the disk */
+    _Atomic uint64_t disk_writes;  /* writes whose pages the pool read before the writer got them */
 };
 
 struct metrics;
