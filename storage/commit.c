@@ -45,7 +45,8 @@ static int64_t now_ms(void)
 int log_room(struct ps_store *store, uint64_t bytes)
 {
     struct ps_txn *txn = &store->txn;
-    txn->reserved_log += bytes;
+    uint64_t reserved = txn->group->ops.n + bytes; /* with what it has gathered */
+    txn->reserved_log = txn->reserved_log < reserved ? reserved : txn->reserved_log;
     if (store->log_allowance >= (int64_t)txn->reserved_log && store->log_allowance_commits > 0) {
         return 0;
     }
@@ -235,6 +236,23 @@ static bool collect(struct ps_store *store, struct group **first, struct group *
     return *first != NULL;
 }
 
+int groups_write(struct ps_store *store)
+{
+    struct group *first;
+    struct group *last;
+    bool sync;
+    pthread_mutex_lock(&store->mu);
+    bool any = collect(store, &first, &last, &sync);
+    pthread_mutex_unlock(&store->mu);
+    if (any) {
+        carry_through(store, first, last, sync);
+    }
+    pthread_mutex_lock(&store->mu);
+    int rc = store->poisoned != 0 ? store->poisoned : store->log_broken ? PS_IO : 0;
+    pthread_mutex_unlock(&store->mu);
+    return rc;
+}
+
 /* A sync that nobody's group waits for: each second at everysec, and for ps_flush. */
 static void sync_idle(struct ps_store *store)
 {
@@ -264,16 +282,8 @@ static void *log_main(void *arg)
         bool work = have_queued(store);
         pthread_mutex_unlock(&store->mu);
         if (work) {
-            struct group *first;
-            struct group *last;
-            bool sync;
             pthread_mutex_lock(&store->log_mu);
-            pthread_mutex_lock(&store->mu);
-            work = collect(store, &first, &last, &sync);
-            pthread_mutex_unlock(&store->mu);
-            if (work) {
-                carry_through(store, first, last, sync);
-            }
+            (void)groups_write(store);
             pthread_mutex_unlock(&store->log_mu);
         }
         if (flush || now_ms() >= due) {
@@ -374,8 +384,12 @@ static bool enqueue(struct ps_store *store, struct group *group, bool may_do_it)
 static int hand_over(struct ps_store *store, struct ps_txn *txn, enum ps_durability level,
                      bool alone, struct waiter *waiter, struct group **group, bool *self)
 {
-    while (txn->nsavepoints > 0) {
-        ps_savepoint_release(txn);
+    int released = 0;
+    while (txn->nsavepoints > 0 && released == 0) {
+        released = ps_savepoint_release(txn);
+    }
+    if (released != 0) {
+        return released;
     }
     if (store->relink_pending > 0 && txn_free_slots(store) > slots_kept_back(store) / 2) {
         int rc = relink_sweep(txn, SWEEP_PATHS);

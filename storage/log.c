@@ -136,6 +136,7 @@ static uint64_t stop_epoch(struct log *log, const struct log_pos *from)
 
     pthread_mutex_lock(&log->mutex);
     log->running = false;
+    log->open = false;
     log->buffer.used = log->buffer.count = 0;
     if (log->highest_used < from_segment) {
         log->highest_used = from_segment;
@@ -173,9 +174,15 @@ static int write_header(struct log *log, const struct log_header *header, struct
     return rc != 0 ? log_fail_call(fault, rc, path, 0, "fdatasync") : 0;
 }
 
+/* From here on nothing leads to what lies between the old epoch's end and the new one. */
 static void run_epoch(struct log *log, const struct log_header *header)
 {
+    uint64_t ended = header->prev_position / log->segment_size;
+
     pthread_mutex_lock(&log->mutex);
+    for (size_t i = 0; i < log->segment_count; i++)
+        if (log->segments[i].number > ended && log->segments[i].number < header->segment)
+            log->segments[i].state = LOG_SEGMENT_DEAD;
     log->epoch = header->epoch;
     log->segment = header->segment;
     log->offset = LOG_HEADER_BYTES;
@@ -381,37 +388,37 @@ static uint32_t piece_room(const struct log *log, size_t left)
     return most < REST_MIN(log) ? 0 : (uint32_t)most;
 }
 
-/* With `mutex` held, and READY segments and buffer for the worst case. */
+/* With `mutex` held, and READY segments and buffer for the worst case. `whole`: the last of these
+ * pieces completes the commit. */
 static void append_pieces(struct log *log, struct log_record *record, const uint8_t *payload,
-                          size_t left)
+                          size_t left, bool whole)
 {
-    record->flags = LOG_FIRST;
-    do {
+    bool done = false;
+
+    while (!done) {
         uint64_t room = log->segment_size - log->offset;
         uint32_t piece = piece_room(log, left);
 
         if (piece == 0 && (left != 0 || room < LOG_RECORD_BYTES + LOG_AFTER_COMMIT)) {
-            append_segment(log, record->flags & LOG_FIRST ? log->seq : record->seq, record->stamp,
-                           record->durable);
+            append_segment(log, log->open ? record->seq : log->seq, record->stamp, record->durable);
             continue;
         }
+        done = piece == left;
         record->len = piece;
-        if (piece == left)
-            record->flags |= LOG_LAST;
+        record->flags = (uint8_t)((log->open ? 0 : LOG_FIRST) | (done && whole ? LOG_LAST : 0));
         if (record->flags != (LOG_FIRST | LOG_LAST))
             log->stats.pieces++;
         append_record(log, record, payload);
-        record->flags &= (uint8_t)~LOG_FIRST;
+        log->open = (record->flags & LOG_LAST) == 0;
         payload += piece;
         left -= piece;
-    } while (!(record->flags & LOG_LAST));
+    }
 }
 
-int log_append(struct log *log, uint64_t seq, uint64_t stamp, uint64_t durable_seq,
-               const void *payload, size_t len, struct log_pos *end)
+/* A commit, or with `end` NULL a part of one. */
+static int append(struct log *log, struct log_record *record, const void *payload, size_t len,
+                  struct log_pos *end)
 {
-    struct log_record record = {
-        .type = LOG_COMMIT, .seq = seq, .stamp = stamp, .durable = durable_seq};
     uint64_t crossings;
     int rc = 0;
 
@@ -432,16 +439,33 @@ int log_append(struct log *log, uint64_t seq, uint64_t stamp, uint64_t durable_s
                                    (LOG_RECORD_BYTES * 2 + LOG_HEADER_BYTES + 8),
                          (size_t)crossings + 1);
     if (rc == 0) {
-        log_assert(seq == log->seq + 1 && durable_seq < seq); /* L2, L3 */
-        append_pieces(log, &record, payload, len);
-        log->seq = seq;
-        end->position = log->segment * log->segment_size + log->offset;
-        end->epoch = log->epoch;
-        end->seq = seq;
-        end->crc = log->crc;
+        log_assert(record->seq == log->seq + 1 && record->durable < record->seq); /* L2, L3 */
+        append_pieces(log, record, payload, len, end != NULL);
+        if (end != NULL) {
+            log->seq = record->seq;
+            log_end(log, end);
+        }
     }
     pthread_mutex_unlock(&log->mutex);
     return rc;
+}
+
+int log_append(struct log *log, uint64_t seq, uint64_t stamp, uint64_t durable_seq,
+               const void *payload, size_t len, struct log_pos *end)
+{
+    struct log_record record = {
+        .type = LOG_COMMIT, .seq = seq, .stamp = stamp, .durable = durable_seq};
+
+    return append(log, &record, payload, len, end);
+}
+
+int log_append_part(struct log *log, uint64_t seq, uint64_t stamp, uint64_t durable_seq,
+                    const void *payload, size_t len)
+{
+    struct log_record record = {
+        .type = LOG_COMMIT, .seq = seq, .stamp = stamp, .durable = durable_seq};
+
+    return append(log, &record, payload, len, NULL);
 }
 
 /* ---- writing and syncing ----------------------------------------------------------------------

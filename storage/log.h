@@ -23,7 +23,10 @@
  *   16 u64 sequence of the commit                 24 u64 stamp of its state
  *   32 u64 highest sequence known durable when this was written
  * A commit larger than a piece (1 MiB, or what is left of the segment) is several pieces of the
- * same sequence, together its payload; only a last piece completes it. An end-of-segment record
+ * same sequence, together its payload; only a last piece completes it. Pieces may be written long
+ * before the last one, while their transaction still runs; their stamps never fall, and that of the
+ * last is the state's. What became of a transaction that ended without committing is decided by a
+ * new epoch, which ends the old one before its first piece. An end-of-segment record
  * (no payload, no flags, the sequence of the record before) says: go on in segment N + 1, in the
  * same epoch. A commit record leaves at least 48 bytes of its segment for one, and that one 8: so
  * each position lies within the segment of the record that ends there. Segments count from 1.
@@ -34,7 +37,8 @@
  *  L3 Damage at or below the highest durable mark of any later valid record of the same epoch (or
  *     below a later epoch's start) is refused as damage; anything else is a torn tail and is cut.
  *  L4 A new epoch's header is synced before a record of that epoch is.
- *  L5 No segment at or after the kept position is reused.
+ *  L5 No segment at or after the kept position is reused, but for those that lie wholly in what a
+ *     new epoch declared dead.
  *
  * Threads: log_append() and log_reserve() by one thread at a time, log_write() and log_sync() by
  * one thread at a time; these two sides may run beside each other, and log_prepare(), log_recycle()
@@ -78,18 +82,27 @@ int log_scan(struct log *log, const struct log_pos *from, struct log_pos *end, u
 int log_sync_range(struct log *log, const struct log_pos *from, const struct log_pos *end,
                    struct ps_fault *fault);
 
-/* Second pass: calls apply for every complete commit of [from, end), payload whole; *after is where
- * the commit ends. Stops at the first non-zero answer and returns it. */
-typedef int log_apply(void *arg, uint64_t seq, uint64_t stamp, const void *payload, size_t len,
-                      const struct log_pos *after);
+/* What one record holds of a commit's payload. */
+struct log_piece {
+    uint64_t seq, stamp;
+    const void *payload; /* until the call it was given to returns */
+    size_t len;
+    bool first, last;
+    struct log_pos after; /* if last: where the commit ends */
+};
+
+/* Second pass: calls apply for every piece of every commit of [from, end), in order. Stops at the
+ * first non-zero answer and returns it. */
+typedef int log_apply(void *arg, const struct log_piece *piece);
 int log_replay(struct log *log, const struct log_pos *from, const struct log_pos *end,
                log_apply *apply, void *arg, struct ps_fault *fault);
 
 /* Begins a new segment with a new random epoch; what follows continues from `from`, and everything
- * in the log after `from` is dead. Synced (file and directory) before it returns. Used after
- * recovery (log_sync_range() first: the new epoch says that what it follows is there) and after a
- * failed write; PS_POISONED after a failed sync. Until it has succeeded, commits after `from` that
- * were written may still come back with a crash: tell nobody before that they are gone. */
+ * in the log after `from` is dead (its segments may be reused at once). Synced (file and directory)
+ * before it returns. Used after recovery (log_sync_range() first: the new epoch says that what it
+ * follows is there) and after a failed write; PS_POISONED after a failed sync. Until it has
+ * succeeded, commits after `from` that were written may still come back with a crash: tell nobody
+ * before that they are gone. */
 int log_start(struct log *log, const struct log_pos *from, struct ps_fault *fault);
 
 /* Where the next commit will be appended: after log_start(), the new epoch's beginning. With the
@@ -107,6 +120,10 @@ int log_prepare(struct log *log, struct ps_fault *fault);
 /* Encodes one commit at the end of the write buffer. *end: the position after it. */
 int log_append(struct log *log, uint64_t seq, uint64_t stamp, uint64_t durable_seq,
                const void *payload, size_t len, struct log_pos *end);
+/* The same for a part of a commit that is still being made: further parts follow, and log_append()
+ * of the same sequence with the rest, or log_start() from where the commit began. */
+int log_append_part(struct log *log, uint64_t seq, uint64_t stamp, uint64_t durable_seq,
+                    const void *payload, size_t len);
 /* Writes all that was appended (pwrite). After an error the log's end is unknown: log_start(). */
 int log_write(struct log *log, struct ps_fault *fault);
 /* fdatasync of all segments written since the last sync. Never retried by anybody. */

@@ -5,8 +5,8 @@
  *   USED   written to under its number: its header is there (or was being written in a crash);
  *   READY  made ahead: its header is zeros, its data on the device, its name in the synced
  * directory; DEAD   of no use but to be made READY, under another number or its own: a USED segment
- * becomes that when it lies before the kept position; whatever is found beyond the last USED one
- *          when the log is opened is DEAD.
+ * becomes that when it lies before the kept position, or wholly in what a new epoch ended; whatever
+ *          is found beyond the last USED one when the log is opened is DEAD.
  *
  *  S1 READY segments follow the current one without a gap: current + 1, current + 2, ...
  *  S2 A number is used once: a new epoch begins in a segment above every number ever written to.
@@ -88,6 +88,7 @@ struct log {
     uint64_t epoch;
     uint64_t segment, offset;               /* where the next record goes */
     uint64_t seq;                           /* of the last commit appended */
+    bool open;                              /* and parts of the next one were */
     uint32_t crc;                           /* of the last record appended */
     struct log_buffer buffer;               /* appended, not written */
     struct log_buffer writing;              /* log_write() works on this */

@@ -281,7 +281,7 @@ static int check_order(struct reader *r, const struct log_record *record)
     if (record->seq > want)
         return damaged(r, r->position, "log record out of sequence");
     if (record->type == LOG_COMMIT &&
-        (first == r->open || (r->open && record->stamp != r->open_stamp)))
+        (first == r->open || (r->open && record->stamp < r->open_stamp)))
         return damaged(r, r->position, "log record is not the piece that must follow");
     return READ_RECORD;
 }
@@ -405,64 +405,29 @@ out:
     return rc;
 }
 
-/* A payload in pieces, put together. */
-struct assembly {
-    uint8_t *data;
-    size_t len, capacity;
-};
-
-static int assemble(struct assembly *a, const uint8_t *piece, size_t len)
-{
-    if (a->capacity - a->len < len) {
-        size_t capacity = (a->len + len) * 2;
-        uint8_t *grown = realloc(a->data, capacity);
-        if (grown == NULL)
-            return PS_NOMEM;
-        a->data = grown;
-        a->capacity = capacity;
-    }
-    if (len != 0)
-        memcpy(a->data + a->len, piece, len);
-    a->len += len;
-    return 0;
-}
-
 int log_replay(struct log *log, const struct log_pos *from, const struct log_pos *end,
                log_apply *apply, void *arg, struct ps_fault *fault)
 {
-    struct assembly parts = {0};
     struct log_record record;
     struct reader r;
     uint64_t offset;
     int rc = reader_init(&r, log, from, fault);
 
     while (rc == 0 && r.seq < end->seq) {
-        const uint8_t *payload;
-        size_t len;
-        struct log_pos after;
-
         rc = next_record(&r, &record, &offset);
         if (rc != READ_RECORD) {
             rc = rc == READ_BROKEN ? broken_inside(&r) : rc;
             break;
         }
-        payload = r.bytes + offset + LOG_RECORD_BYTES;
-        len = record.len;
-        rc = 0;
-        if (record.flags != (LOG_FIRST | LOG_LAST)) {
-            if (record.flags & LOG_FIRST)
-                parts.len = 0;
-            rc = assemble(&parts, payload, len);
-            if (rc != 0)
-                rc = reader_no_memory(&r);
-            payload = parts.data;
-            len = parts.len;
-        }
-        after = reader_pos(&r);
-        if (rc == 0 && !r.open)
-            rc = apply(arg, record.seq, record.stamp, payload, len, &after);
+        struct log_piece piece = {.seq = record.seq,
+                                  .stamp = record.stamp,
+                                  .payload = r.bytes + offset + LOG_RECORD_BYTES,
+                                  .len = record.len,
+                                  .first = (record.flags & LOG_FIRST) != 0,
+                                  .last = (record.flags & LOG_LAST) != 0,
+                                  .after = reader_pos(&r)};
+        rc = apply(arg, &piece);
     }
-    free(parts.data);
     reader_free(&r);
     return rc;
 }

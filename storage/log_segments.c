@@ -264,7 +264,8 @@ static bool is_dead(const struct log *log, const struct log_segment *segment)
 {
     if (segment->number > log->highest_used)
         return segment->state == LOG_SEGMENT_DEAD;
-    return (segment->number + 1) * log->segment_size <= log->kept &&
+    return ((segment->number + 1) * log->segment_size <= log->kept ||
+            segment->state == LOG_SEGMENT_DEAD) &&
            segment->number < log_segments_needed(log);
 }
 

@@ -235,18 +235,33 @@ void node_runs(const struct page *p, unsigned i, struct run_ref *key, struct run
     }
 }
 
-void node_set_runs(struct page *p, unsigned i, page_ref key, page_ref value)
+/* Replaces the first `bytes` bytes of entry i's run references by those of the given ones. */
+static void set_runs(struct page *p, unsigned i, const struct run_ref *key,
+                     const struct run_ref *value, size_t bytes)
 {
     uint8_t *part = (uint8_t *)p + node_offsets(p)[i] + (is_leaf(p) ? 0 : sizeof(struct child));
     uint32_t klen = load16(part);
     uint8_t *rest = part + (is_leaf(p) ? 4 : 2);
-    if (key != 0) {
-        memcpy(rest, &key, sizeof key);
+    if (key->ref != 0) {
+        memcpy(rest, key, bytes);
     }
-    if (value != 0) {
+    if (value->ref != 0) {
         rest += klen & KEY_IN_RUN ? sizeof(struct run_ref) : rest_of(klen & KEY_LEN_MASK);
-        memcpy(rest, &value, sizeof value);
+        memcpy(rest, value, bytes);
     }
+}
+
+void node_set_runs(struct page *p, unsigned i, page_ref key, page_ref value)
+{
+    struct run_ref key_run = {.ref = key};
+    struct run_ref value_run = {.ref = value};
+    set_runs(p, i, &key_run, &value_run, sizeof key);
+}
+
+void node_move_runs(struct page *p, unsigned i, const struct run_ref *key,
+                    const struct run_ref *value)
+{
+    set_runs(p, i, key, value, sizeof *key);
 }
 
 void node_key_size(const struct page *p, unsigned i, uint32_t *suffix, bool *in_run)

@@ -120,6 +120,9 @@ void node_value(const struct page *p, unsigned i, struct ps_slice *value, struct
 void node_runs(const struct page *p, unsigned i, struct run_ref *key, struct run_ref *value);
 /* Replaces the references of entry i's runs where ref is not 0. */
 void node_set_runs(struct page *p, unsigned i, page_ref key, page_ref value);
+/* The same with births. */
+void node_move_runs(struct page *p, unsigned i, const struct run_ref *key,
+                    const struct run_ref *value);
 uint32_t node_cell_size(const struct page *p, unsigned i);
 /* Bytes of entry i's key after the prefix (not known here if it is in a run). */
 void node_key_size(const struct page *p, unsigned i, uint32_t *suffix, bool *in_run);

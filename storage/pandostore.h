@@ -12,7 +12,8 @@
  *
  * Memory. What a read returns (struct ps_slice) points into the store. Read from a snapshot it
  * stays valid until that snapshot is moved, renewed, reset or freed; read from a transaction, until
- * the next change made in that transaction. Keys returned by a cursor are valid until it moves.
+ * the next change, reservation or savepoint made in that transaction. Keys returned by a cursor are
+ * valid until it moves.
  *
  * Errors. Functions return 0 or a negative enum ps_error; ps_strerror() has a text for each. For
  * damage and failing system calls ps_last_fault() says which file, where, and what.
@@ -259,12 +260,19 @@ int ps_begin(struct ps_store *store, struct ps_txn **txn);
 
 /* Makes sure that `ops` more puts or deletes with keys and values of together `bytes` bytes fit
  * into dirty memory and file space. In a transaction without changes and savepoints it waits (for
- * checkpoint, relinking, and readers whose snapshots hold dirty memory: pin those that live long,
- * or let them move when they are asked to);
- * in any other it never does: PS_BUSY says commit first. PS_TXNFULL: this transaction is too large.
- * PS_NOSPACE: the disk is full (deletes are still let through when `bytes` is 0). Without a call,
- * each put and delete reserves for itself and may return the same. */
+ * checkpoint, relinking, and readers whose snapshots hold dirty memory: pin those that live long);
+ * in any other it never does: PS_BUSY says commit first. A transaction that has more than its share
+ * of dirty memory (half), or that reserves more than that before its first change, spills instead:
+ * its pages go to the file while it runs. What it reserves beyond dirty memory is promised as far
+ * as the disk has room. PS_TXNFULL: dirty memory cannot hold what one operation takes. PS_NOSPACE:
+ * the disk is full (deletes are still let through when `bytes` is 0). Without a call, each put and
+ * delete reserves for itself and may return the same. What was read in the transaction before is
+ * not valid after it. */
 int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes);
+
+/* This transaction cannot be committed halfway: from now on it spills rather than answer PS_BUSY.
+ * To be called before its first change or savepoint, which then waits for what it needs. */
+void ps_keep_whole(struct ps_txn *txn);
 
 /* Finds or makes a named tree. Making one is part of the transaction. */
 int ps_tree_create(struct ps_txn *txn, struct ps_slice name, ps_tree *tree);
@@ -278,7 +286,8 @@ int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key); /* PS_NOTF
 int ps_clear(struct ps_txn *txn, ps_tree tree);
 
 /* Savepoints nest, last in first out. Rolling back undoes all since the innermost one was opened
- * and closes it; releasing keeps it and closes it. */
+ * and closes it; releasing keeps it and closes it. In a transaction that spills, opening one moves
+ * what there is of it to the file; an error of that is returned, and no savepoint was opened. */
 int ps_savepoint(struct ps_txn *txn);
 int ps_savepoint_rollback(struct ps_txn *txn);
 int ps_savepoint_release(struct ps_txn *txn);
@@ -323,6 +332,10 @@ struct ps_stat {
     uint64_t fresh_taken, fresh_mapped, fresh_unmapped, fresh_freed;
     uint64_t splits, merges, shares, edge_splits, overflow_runs, overflow_separators;
     uint64_t savepoints, rollbacks, aborts, states_dropped, log_epochs, log_pieces;
+    /* of transactions larger than their share of dirty memory: pages that went to the file while
+     * they ran, sweeps that took them there, pages changed again after that; times that operations
+     * went to the log while their transaction ran; pieces replayed while they were read */
+    uint64_t spilled_pages, spill_sweeps, spilled_again, log_pieces_early, replayed_pieces;
     uint64_t snapshot_retries, snapshots_pinned;
     uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
     uint64_t snapshots_asked, snapshots_moved, moved_pages, snapshot_move_failures;

@@ -52,6 +52,16 @@ static page_ref image_of(const struct ps_store *store, page_ref ref)
     return ref_in_arena(ref) ? arena_side(&store->arena, ref)->file : 0;
 }
 
+/* A child with an image becomes a reference to that, its slots and all below it die. */
+int relink_child(struct ps_txn *txn, struct child *child, unsigned level)
+{
+    unsigned budget = UINT32_MAX;
+    page_ref file = image_of(txn->view.store, child->ref);
+    int rc = file != 0 ? drop_slots(txn, child->ref, level, &budget) : 0;
+    child->ref = file != 0 ? file : child->ref;
+    return rc;
+}
+
 /* References to runs, of a node this transaction owns. */
 int relink_leaf(struct ps_txn *txn, struct page *p)
 {

@@ -418,6 +418,7 @@ static void release_memory(struct ps_store *store)
     vec_free(&store->adopting);
     vec_free(&store->sweep.key);
     vec_free(&store->sweep.next);
+    vec_free(&store->spilled.key);
     if (store->space_open) {
         space_destroy(&store->space);
     }

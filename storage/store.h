@@ -128,6 +128,7 @@ struct savepoint {
     uint32_t ntrees;
     struct tree_root *trees;
     bool changed;
+    bool marked; /* it was open when the operations before it went to the log (pieces.c) */
 };
 
 struct ps_txn {
@@ -141,7 +142,11 @@ struct ps_txn {
     uint64_t own_slots; /* made by it and still in use */
     int error;          /* a change failed half-way: only rolling back is left */
     bool changed;
-    bool replay; /* recovery: nothing is logged */
+    bool replay;                /* recovery: nothing is logged */
+    bool whole;                 /* larger than its share of the arena: it spills (spill.c) */
+    bool in_pieces;             /* some of its operations are in the log (pieces.c) */
+    struct log_pos pieces_from; /* where they begin */
+    int lost;                   /* why its log is not there: it can only be aborted */
     unsigned nsavepoints;
     struct savepoint savepoints[PS_MAX_SAVEPOINTS];
 };
@@ -215,6 +220,10 @@ struct ps_store {
         ps_tree tree;
         VEC(uint8_t) key, next; /* where it is; where it goes on */
     } sweep;
+    struct spill_cursor {
+        ps_tree tree;
+        VEC(uint8_t) key;
+    } spilled;             /* where the last sweep ended */
     int64_t full_until;    /* in ms: until then a full disk is not asked again */
     int64_t log_allowance; /* bytes of log known to be there */
     int64_t log_allowance_commits;
@@ -369,6 +378,13 @@ void ask_to_move(struct ps_store *store, uint64_t least);
 /* ---- transactions (txn.c) ------------------------------------------------------------------- */
 
 int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay);
+/* It starts (again) from the newest executed state. Its cursors find their place anew: the pages
+ * they stood on may be gone. */
+int txn_restart(struct ps_store *store, struct ps_txn *txn);
+/* The transaction's stamp becomes a new one. */
+void txn_advance(struct ps_txn *txn);
+/* Slots that are its own and that no savepoint needs. */
+uint64_t txn_loose_slots(const struct ps_txn *txn);
 void txn_discard(struct ps_txn *txn); /* undoes all of it; the token stays */
 /* Takes back what a group did beyond these lengths of its lists. */
 void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t born_file,
@@ -379,18 +395,60 @@ int txn_alloc(struct ps_txn *txn, uint32_t pages, page_ref *ref);
  * is left for what is in the arena is the caller's to see (room_in_file; a page that is spilled
  * leaves the place that was kept for its slot). */
 int txn_alloc_file(struct ps_txn *txn, uint32_t pages, page_ref *ref);
+/* The same for pages that the caller has from the space map; PS_NOMEM: they are still its own. */
+int txn_take_file(struct ps_txn *txn, page_ref first, uint32_t pages);
 /* The page is no longer part of the state: its slot, and its image in the file, die (or are free
  * at once if this transaction made it). */
 int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages);
 /* Relinking: the slot dies, its image in the file lives on. */
 int txn_drop_slot(struct ps_txn *txn, page_ref ref);
-int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
-            struct ps_slice value);
+
+/* ---- room (room.c) --------------------------------------------------------------------------- */
+
 uint64_t txn_free_slots(const struct ps_store *store);
 uint64_t slots_kept_back(const struct ps_store *store);
+/* Slots that no operation needs more of. */
+uint64_t slots_of_largest(const struct ps_store *store);
+/* What a transaction that must be whole does before it opens a savepoint. */
+int room_for_savepoint(struct ps_txn *txn);
+/* Holds a transaction up that is about to begin, if slots run low; mu held. */
+void txn_slow_down(struct ps_store *store);
 
-/* Log operations. */
-enum { OP_PUT = 1, OP_DELETE = 2, OP_CREATE = 3, OP_DROP = 4, OP_CLEAR = 5 };
+/* ---- spilling (spill.c) ---------------------------------------------------------------------- */
+
+/* The part of the arena that a transaction has for itself before it spills. */
+uint64_t spill_share(const struct ps_store *store);
+/* Moves pages of the transaction to the file until `least` slots are free, and as a rule many more.
+ * 0 although there are fewer: no more can be moved. Others: the transaction's pages could not be
+ * written; txn->error is set if it is of no more use. */
+int spill(struct ps_txn *txn, uint64_t least);
+/* Before a savepoint keeps what is there in the arena: moves all of it, if it is much. */
+int spill_for_savepoint(struct ps_txn *txn);
+
+/* ---- the log of a running transaction (pieces.c) --------------------------------------------- */
+
+/* Log operations; from OP_SAVEPOINT on marks, which have no tree and key: OP_SAVEPOINT alone, the
+ * others with a byte that is the number of the savepoint, from the outermost, 0. */
+enum {
+    OP_PUT = 1,
+    OP_DELETE = 2,
+    OP_CREATE = 3,
+    OP_DROP = 4,
+    OP_CLEAR = 5,
+    OP_SAVEPOINT = 6,
+    OP_ROLLBACK = 7,
+    OP_RELEASE = 8,
+};
+
+/* Gathers an operation that was carried out. */
+int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
+            struct ps_slice value);
+/* Writes what was gathered to the log as pieces. After a failure the transaction is lost. */
+int pieces_write(struct ps_txn *txn);
+/* How the savepoint of a number (0: the outermost) ends. */
+int pieces_mark(struct ps_txn *txn, uint8_t op, unsigned savepoint);
+/* The transaction ends without committing: what it wrote to the log is dead. */
+void pieces_abandon(struct ps_txn *txn);
 
 /* ---- trees (tree.c, tree_balance.c, rebuild.c) ---------------------------------------------- */
 
@@ -412,6 +470,8 @@ int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct pag
  */
 int commit_internal(struct ps_store *store, struct ps_txn *txn);
 int publication_wait(struct ps_store *store, uint64_t seq);
+/* Writes and publishes what waits for that; log_mu held. PS_IO: it was dropped. */
+int groups_write(struct ps_store *store);
 int log_thread_start(struct ps_store *store);
 void log_thread_stop(struct ps_store *store);
 int log_room(struct ps_store *store, uint64_t bytes);
@@ -431,16 +491,21 @@ void checkpoint_if_due(struct ps_store *store);
 int meta_write_both(struct ps_store *store, const struct meta *meta, struct state *file_state);
 bool roots_in_file(const struct state *state);
 void adopt(struct ps_store *store, size_t most);
+int relink_child(struct ps_txn *txn, struct child *child, unsigned level);
 int relink_children(struct ps_txn *txn, struct page *branch);
 int relink_leaf(struct ps_txn *txn, struct page *leaf);
 int relink_sweep(struct ps_txn *txn, unsigned paths);
 int relink_idle(struct ps_store *store);
 
-/* ---- recovery (recovery.c) ------------------------------------------------------------------ */
+/* ---- recovery (recovery.c, replay.c)
+ * ------------------------------------------------------------------ */
 
 int recovery_choose_meta(struct ps_store *store, struct meta *meta, bool *fresh,
                          struct ps_fault *fault);
 int recovery_load_state(struct ps_store *store, struct state *state, struct ps_fault *fault);
 int recover(struct ps_store *store, struct ps_recovery *recovery, struct ps_fault *fault);
+/* Replays the log from the meta's position (replay.c). */
+int replay(struct ps_store *store, const struct log_pos *to, struct ps_recovery *report,
+           struct ps_fault *fault);
 
 #endif

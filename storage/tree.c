@@ -32,6 +32,7 @@ int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct pag
     if (rc != 0) {
         return rc;
     }
+    store->stat.spilled_again += !ref_in_arena(child->ref) && child->birth >= txn->base;
     struct page *copy = page_mut(store, ref);
     memcpy(copy, old, store->page_size);
     copy->birth = txn->stamp;

@@ -1,34 +1,16 @@
 /*
- * txn.c - the write transaction: beginning, room, births and deaths, savepoints, rolling back.
+ * txn.c - the write transaction: beginning, births and deaths, savepoints, rolling back.
  *
  * A transaction works on a copy of the newest executed state (published or not). Its pages have
  * births at or after its base; those it may change in place, all others it copies (I2). A page it
- * drops is free at once if it made it since the innermost savepoint; otherwise the death is noted
- * in its group, so that it can be undone, and becomes final when the group is published.
- *
- * Room: a transaction starts changing only when the slots of its worst case are free; waiting
- * happens in ps_reserve, while nothing has been changed. A few slots are kept back for relinking,
- * without which no others would become free.
+ * drops is free at once if it made it since the innermost savepoint, and when the last savepoint
+ * that needs it is released; otherwise the death is noted in its group, so that it can be undone,
+ * and becomes final when the group is published.
  *
  * Threads: the holder of the token. A crash loses what is not in the log.
  */
-#include <time.h>
-
 #include "storage/node.h"
 #include "storage/store.h"
-
-#define CHECKPOINT_RESERVE 16u /* of FILE_RESERVE, for a checkpoint's map and catalogue alone */
-#define FULL_REST_MS       200
-#define LOOK_AGAIN_NS      1000000L /* for readers that end without a word */
-#define MOST_DELAY_NS      4000000L /* of one transaction while slots are low */
-
-static void after_ns(struct timespec *until, long ns)
-{
-    clock_gettime(CLOCK_REALTIME, until);
-    until->tv_nsec += ns;
-    until->tv_sec += until->tv_nsec / 1000000000;
-    until->tv_nsec %= 1000000000;
-}
 
 static void txn_reset(struct ps_txn *txn)
 {
@@ -36,16 +18,28 @@ static void txn_reset(struct ps_txn *txn)
         free(txn->savepoints[i].trees);
     }
     txn->nsavepoints = 0;
-    txn->changed = txn->replay = false;
+    txn->changed = txn->replay = txn->whole = false;
+    txn->in_pieces = false;
+    txn->lost = 0;
     txn->changes = 0;
     txn->error = 0;
     txn->reserved_log = 0;
     txn->own_slots = 0;
 }
 
-/* The transaction starts (again) from the newest executed state. Its cursors find their place anew:
- * the pages they stood on may be gone. */
-static int start_from_tip(struct ps_store *store, struct ps_txn *txn)
+void txn_advance(struct ps_txn *txn)
+{
+    txn->stamp = txn->view.store->next_stamp++;
+    atomic_store_explicit(&txn->state->stamp, txn->stamp, memory_order_relaxed);
+}
+
+uint64_t txn_loose_slots(const struct ps_txn *txn)
+{
+    unsigned n = txn->nsavepoints;
+    return txn->own_slots - (n > 0 ? txn->savepoints[n - 1].own_slots : 0);
+}
+
+int txn_restart(struct ps_store *store, struct ps_txn *txn)
 {
     txn->changes++;
     txn->stamp = store->next_stamp++;
@@ -60,7 +54,7 @@ int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay)
     txn->replay = replay;
     txn->group = group_new(store);
     txn->state = state_new(store);
-    int rc = txn->group == NULL || txn->state == NULL ? PS_NOMEM : start_from_tip(store, txn);
+    int rc = txn->group == NULL || txn->state == NULL ? PS_NOMEM : txn_restart(store, txn);
     if (rc != 0) {
         if (txn->group != NULL) {
             group_recycle(store, txn->group);
@@ -74,28 +68,11 @@ int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay)
     return 0;
 }
 
-/* Slots run low: a checkpoint is under way, and transactions are held up the more the fewer are
- * left, so that they rarely have to wait for all of it. mu held. */
-static void slow_down(struct ps_store *store)
-{
-    uint64_t low = store->shown.arena_slots / 4;
-    uint64_t left = store->shown.arena_slots - store->shown.arena_slots_used;
-    if (left >= low || !store->checkpoint_thread_runs ||
-        store->checkpoint_asked == store->checkpoint_done) {
-        return;
-    }
-    store->hurry = true;
-    store->stat.groups_delayed++;
-    struct timespec until;
-    after_ns(&until, (long)(MOST_DELAY_NS * (low - left) / low));
-    pthread_cond_timedwait(&store->cond, &store->mu, &until);
-}
-
 int ps_begin(struct ps_store *store, struct ps_txn **txn)
 {
     *txn = NULL;
     pthread_mutex_lock(&store->mu);
-    slow_down(store);
+    txn_slow_down(store);
     while (store->token_taken || store->txn_open) {
         pthread_cond_wait(&store->cond, &store->mu);
     }
@@ -137,163 +114,6 @@ uint64_t ps_txn_seq(const struct ps_txn *txn)
     return txn->view.store->tip->seq + 1;
 }
 
-/* ---- room ----------------------------------------------------------------------------------- */
-
-/* Slots that one put or delete may take at worst: a copy of its path, a split on every level with a
- * new root above, and a sibling that shares. */
-static uint64_t slots_per_op(const struct ps_store *store)
-{
-    uint64_t slots = 2u * (store->stat.depth_max + 1) + 4;
-    if (store->stat.overflow_separators > 0 || store->long_keys) {
-        slots += 2u * run_pages(PS_MAX_KEY, store->page_shift);
-    }
-    return slots;
-}
-
-uint64_t slots_kept_back(const struct ps_store *store)
-{
-    return 2u * store->stat.depth_max + 4;
-}
-
-uint64_t txn_free_slots(const struct ps_store *store)
-{
-    return store->arena.capacity - store->arena.used;
-}
-
-bool roots_in_file(const struct state *state)
-{
-    for (uint32_t i = 0; i < state->ntrees; i++) {
-        if (ref_in_arena(state->trees[i].root.ref)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The token again after waiting, and the transaction anew: it has changed nothing. */
-static int resume(struct ps_store *store, struct ps_txn *txn, int rc)
-{
-    token_take(store);
-    int prepared = token_prepare(store);
-    rc = rc != 0 ? rc : prepared;
-    int started = start_from_tip(store, txn); /* whatever went wrong: the old tip may be gone */
-    txn->error = started;
-    return rc != 0 ? rc : started;
-}
-
-/* Waits a moment for whatever can free slots; the token is given up meanwhile. */
-static int wait_for_slots(struct ps_store *store, struct ps_txn *txn)
-{
-    store->stat.slot_waits++;
-    ask_to_move(store, 1);
-    bool pending = roots_in_file(store->tip);
-    token_give(store);
-    int rc = 0;
-    pthread_mutex_lock(&store->mu);
-    if (store->unpublished > 0) {
-        while (store->unpublished > 0 && store->poisoned == 0 && !store->log_broken) {
-            pthread_cond_wait(&store->cond, &store->mu);
-        }
-        pthread_mutex_unlock(&store->mu);
-    } else if (pending) {
-        /* Everything is in the file: only readers hold slots. They end without a word. */
-        struct timespec until;
-        after_ns(&until, LOOK_AGAIN_NS);
-        pthread_cond_timedwait(&store->cond, &store->mu, &until);
-        pthread_mutex_unlock(&store->mu);
-    } else {
-        pthread_mutex_unlock(&store->mu);
-        rc = checkpoint_ask(store, true);
-    }
-    return resume(store, txn, rc);
-}
-
-static bool all_published(struct ps_store *store)
-{
-    pthread_mutex_lock(&store->mu);
-    bool all = store->unpublished == 0;
-    pthread_mutex_unlock(&store->mu);
-    return all;
-}
-
-static int room_for_slots(struct ps_store *store, struct ps_txn *txn, uint64_t need)
-{
-    uint64_t kept = slots_kept_back(store);
-    while (txn_free_slots(store) < need + kept) {
-        if (need + kept > store->arena.capacity) {
-            return PS_TXNFULL;
-        }
-        if (txn->changed || txn->replay || txn->nsavepoints > 0) {
-            bool larger = txn->own_slots + need + kept > store->arena.capacity;
-            return larger && all_published(store) ? PS_TXNFULL : PS_BUSY;
-        }
-        int rc = wait_for_slots(store, txn);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    return 0;
-}
-
-/* Every dirty page needs a place in the file sooner or later. */
-static int room_in_file(struct ps_store *store, uint64_t need, bool deletes_only)
-{
-    uint64_t pages = store->arena.used + need;
-    int rc = space_reserve(&store->space, pages + FILE_RESERVE);
-    if (rc == PS_NOSPACE && deletes_only) {
-        rc = space_reserve(&store->space, pages + CHECKPOINT_RESERVE);
-    }
-    return rc == 0 ? 0 : store_fault(store, rc, 0, store->file_path, 0, "growing the file");
-}
-
-static int make_room(struct ps_txn *txn, size_t ops, size_t bytes)
-{
-    struct ps_store *store = txn->view.store;
-    uint64_t need = ops * slots_per_op(store);
-    if (bytes > key_inline_max(store->page_size)) {
-        need += (bytes >> store->page_shift) + 2 * ops + 1;
-    }
-    int rc = room_for_slots(store, txn, need);
-    if (rc == 0) {
-        rc = room_in_file(store, need, bytes == 0);
-    }
-    if (rc == 0 && !txn->replay && ps_get_durability(store) != PS_NONE) {
-        rc = log_room(store, bytes + ops * 32);
-    }
-    return rc;
-}
-
-static int64_t coarse_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
-/* On a full disk a checkpoint gives back what died since the last one, pages of the file as well as
- * segments of the log. A transaction that changed something has to end first; when the checkpoint
- * was of no help, others are refused at once for a while. */
-int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes)
-{
-    struct ps_store *store = txn->view.store;
-    if (txn->error != 0) {
-        return txn->error;
-    }
-    int rc = make_room(txn, ops, bytes);
-    if (rc != PS_NOSPACE || txn->replay || coarse_ms() < store->full_until) {
-        return rc;
-    }
-    if (txn->changed || txn->nsavepoints > 0) {
-        return PS_BUSY;
-    }
-    store->stat.full_disk_checkpoints++;
-    token_give(store);
-    rc = resume(store, txn, checkpoint_ask(store, true));
-    rc = rc == 0 ? make_room(txn, ops, bytes) : rc;
-    store->full_until = rc == PS_NOSPACE ? coarse_ms() + FULL_REST_MS : 0;
-    return rc;
-}
-
 /* ---- births and deaths ---------------------------------------------------------------------- */
 
 int txn_alloc(struct ps_txn *txn, uint32_t pages, page_ref *ref)
@@ -310,25 +130,35 @@ int txn_alloc(struct ps_txn *txn, uint32_t pages, page_ref *ref)
     return rc;
 }
 
-int txn_alloc_file(struct ps_txn *txn, uint32_t pages, page_ref *ref)
+int txn_take_file(struct ps_txn *txn, page_ref first, uint32_t pages)
 {
     struct ps_store *store = txn->view.store;
     if (!vec_reserve(&txn->group->born_file, 1) || !fresh_reserve(&store->fresh)) {
         return PS_NOMEM;
     }
+    page_unverify(store, first, pages);
+    struct fresh_page fresh = {.first = first, .birth = txn->stamp, .pages = pages};
+    fresh_add(&store->fresh, &fresh);
+    struct space_extent e = {first, txn->stamp, pages};
+    txn->group->born_file.at[txn->group->born_file.n++] = e;
+    store->stat.fresh_taken++;
+    return 0;
+}
+
+int txn_alloc_file(struct ps_txn *txn, uint32_t pages, page_ref *ref)
+{
+    struct ps_store *store = txn->view.store;
     uint32_t got;
     int rc = space_alloc(&store->space, pages, pages, ref, &got);
     if (rc != 0) {
         return store_fault(store, rc, 0, store->file_path, 0, "taking %u pages", pages);
     }
     file_pages_grew(store);
-    page_unverify(store, *ref, pages);
-    struct fresh_page fresh = {.first = *ref, .birth = txn->stamp, .pages = pages};
-    fresh_add(&store->fresh, &fresh);
-    struct space_extent e = {*ref, txn->stamp, pages};
-    txn->group->born_file.at[txn->group->born_file.n++] = e;
-    store->stat.fresh_taken++;
-    return 0;
+    rc = txn_take_file(txn, *ref, pages);
+    if (rc != 0) {
+        space_free(&store->space, *ref, pages);
+    }
+    return rc;
 }
 
 int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
@@ -416,50 +246,6 @@ void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t b
     undo_file_pages(store, group, born_file);
 }
 
-/* ---- the log record -------------------------------------------------------------------------- */
-
-static uint8_t *put_varint(uint8_t *at, uint64_t v)
-{
-    while (v >= 0x80) {
-        *at++ = (uint8_t)(v | 0x80);
-        v >>= 7;
-    }
-    *at++ = (uint8_t)v;
-    return at;
-}
-
-int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
-            struct ps_slice value)
-{
-    struct group *group = txn->group;
-    txn->changed = true;
-    txn->changes++;
-    group->nops++;
-    if (txn->replay || ps_get_durability(txn->view.store) == PS_NONE) {
-        return 0;
-    }
-    if (!vec_reserve(&group->ops, 1 + 3 * 10 + key.len + value.len)) {
-        return PS_NOMEM;
-    }
-    uint8_t *at = group->ops.at + group->ops.n;
-    *at++ = op;
-    at = put_varint(at, tree);
-    at = put_varint(at, key.len);
-    if (key.len > 0) {
-        memcpy(at, key.data, key.len);
-        at += key.len;
-    }
-    if (op == OP_PUT) {
-        at = put_varint(at, value.len);
-        if (value.len > 0) {
-            memcpy(at, value.data, value.len);
-            at += value.len;
-        }
-    }
-    group->ops.n = (size_t)(at - group->ops.at);
-    return 0;
-}
-
 /* ---- savepoints and the end ------------------------------------------------------------------ */
 
 int ps_savepoint(struct ps_txn *txn)
@@ -467,6 +253,10 @@ int ps_savepoint(struct ps_txn *txn)
     struct ps_store *store = txn->view.store;
     if (txn->error != 0 || txn->nsavepoints == PS_MAX_SAVEPOINTS) {
         return txn->error != 0 ? txn->error : PS_LIMIT;
+    }
+    int rc = room_for_savepoint(txn);
+    if (rc != 0 && rc != PS_NOSPACE) {
+        return rc;
     }
     struct savepoint *s = &txn->savepoints[txn->nsavepoints];
     *s = (struct savepoint){
@@ -488,11 +278,31 @@ int ps_savepoint(struct ps_txn *txn)
         memcpy(s->trees, txn->state->trees, s->ntrees * sizeof *s->trees);
     }
     txn->nsavepoints++;
-    txn->stamp = store->next_stamp++;
+    txn_advance(txn);
     txn->base = txn->stamp;
-    atomic_store_explicit(&txn->state->stamp, txn->stamp, memory_order_relaxed);
     store->stat.savepoints++;
     return 0;
+}
+
+/* What was made and dropped again since the savepoint that is the innermost one now: nobody needs
+ * it any more. */
+static void free_dropped(struct ps_txn *txn, size_t from)
+{
+    struct ps_store *store = txn->view.store;
+    deaths *list = &txn->group->deaths;
+    size_t kept = from;
+    for (size_t i = from; i < list->n; i++) {
+        struct death d = list->at[i];
+        if (d.birth < txn->base) {
+            list->at[kept++] = d;
+        } else if (ref_in_arena(d.ref)) {
+            txn->own_slots -= d.pages;
+            arena_free(&store->arena, d.ref);
+        } else {
+            file_pages_free(store, d.ref, d.birth, d.pages);
+        }
+    }
+    list->n = kept;
 }
 
 int ps_savepoint_release(struct ps_txn *txn)
@@ -503,7 +313,10 @@ int ps_savepoint_release(struct ps_txn *txn)
     struct savepoint *s = &txn->savepoints[--txn->nsavepoints];
     txn->base = s->base;
     free(s->trees);
-    return 0;
+    free_dropped(txn, s->deaths);
+    int rc = s->marked ? pieces_mark(txn, OP_RELEASE, txn->nsavepoints) : 0;
+    txn->error = rc != 0 ? rc : txn->error;
+    return rc;
 }
 
 int ps_savepoint_rollback(struct ps_txn *txn)
@@ -514,7 +327,10 @@ int ps_savepoint_rollback(struct ps_txn *txn)
     }
     struct savepoint *s = &txn->savepoints[--txn->nsavepoints];
     txn_undo(store, txn->group, s->born, s->born_file, s->deaths);
-    txn->group->ops.n = s->ops;
+    txn->group->ops.n = s->marked ? 0 : s->ops;
+    if (s->marked) {
+        (void)pieces_mark(txn, OP_ROLLBACK, txn->nsavepoints);
+    }
     txn->group->nops = s->nops;
     txn->own_slots = s->own_slots;
     txn->state->ntrees = s->ntrees;
@@ -524,17 +340,17 @@ int ps_savepoint_rollback(struct ps_txn *txn)
     free(s->trees);
     txn->base = s->base;
     txn->changed = s->changed;
-    txn->error = 0; /* the savepoint was there before it happened */
+    txn->error = txn->lost; /* else the savepoint was there before it happened */
     txn->changes++;
-    txn->stamp = store->next_stamp++;
-    atomic_store_explicit(&txn->state->stamp, txn->stamp, memory_order_relaxed);
+    txn_advance(txn);
     store->stat.rollbacks++;
-    return 0;
+    return txn->lost;
 }
 
 void txn_discard(struct ps_txn *txn)
 {
     struct ps_store *store = txn->view.store;
+    pieces_abandon(txn);
     txn_undo(store, txn->group, 0, 0, 0);
     group_recycle(store, txn->group);
     state_give_back(store, txn->state);

@@ -147,13 +147,14 @@ static const struct operation {
     {"walker", op_walker, 4000},
     {"savepoint", op_savepoint, 3500},
     {"reserve", op_reserve, 500},
+    {"bulk", op_bulk, 300},
     {"trees", op_trees, 400},
     {"clear", op_clear, 100},
     {"hold a snapshot", op_hold, 600},
     {"checkpoint", op_checkpoint, 200},
     {"reopen", op_reopen, 40},
     {"crash", op_crash, 60},
-    {"log failure", op_log_failure, 30},
+    {"log failure", op_log_failure, 60},
     {"durability", op_durability, 30},
 };
 
@@ -176,7 +177,7 @@ static void configure(struct round *r)
 {
     static const uint64_t slots[] = {64, 4096, 128, 1024, 64, 256, 16384, 96};
     static const uint32_t pages[] = {4096, 4096, 16384};
-    static const unsigned every[] = {1, 4, 25, 150};
+    static const unsigned every[] = {1, 4, 25, 150, 1500};
     static const size_t targets[] = {40, 300, 1500, 5000};
     static const unsigned trees[] = {1, 2, MAP_TREES};
     struct rng *rng = &r->rng;
@@ -187,10 +188,12 @@ static void configure(struct round *r)
     c->manual_checkpoint = rng_one_in(rng, 4);
     c->trees = trees[rng_below(rng, 3)];
     c->segment = rng_one_in(rng, 2) ? 262144 : 1048576;
-    c->commit_every = every[rng_below(rng, 4)];
+    c->commit_every = every[rng_below(rng, 5)];
     c->target = targets[rng_below(rng, 4)];
     c->rare = rng_one_in(rng, 3) ? 10 : 200;
     c->log_failures = rng_one_in(rng, 2);
+    c->whole = rng_one_in(rng, 3) ? 4 : 1000;
+    c->bulk = rng_one_in(rng, 2);
     for (int i = 0; i < MAP_TREES; i++) {
         enum key_kind kind = (enum key_kind)rng_below(rng, KEY_KINDS);
         bool heavy = kind == KEY_HUGE;

@@ -34,6 +34,8 @@ struct config {
     unsigned commit_every; /* changes in a transaction, on average */
     size_t target;         /* entries in a tree, about */
     uint64_t rare;         /* one in so many values is large */
+    unsigned whole;        /* one in so many transactions cannot be committed halfway */
+    bool bulk;             /* there are bulk changes */
     bool log_failures;
 };
 
@@ -85,6 +87,7 @@ struct round {
 
     struct ps_txn *txn; /* NULL: none open */
     struct map now;     /* what the transaction sees */
+    bool whole;         /* the transaction was said to be */
     struct map savepoint[PS_MAX_SAVEPOINTS];
     unsigned savepoints;
     struct walker walker;
@@ -138,10 +141,17 @@ void op_change(struct round *r);
 void op_clear(struct round *r);
 void op_trees(struct round *r);
 void make_trees(struct round *r); /* all of the round's that are missing */
+void change_put(struct round *r, int tree, struct ps_slice key, struct ps_slice value);
+void change_delete(struct round *r, int tree, struct ps_slice key);
 void op_savepoint(struct round *r);
 void op_reserve(struct round *r);
 void op_walker(struct round *r);
 void close_walker(struct round *r);
+
+/* ---- bulk.c */
+void op_bulk(struct round *r);
+/* Lets a write to the log fail while a large transaction runs, which is then lost. */
+void lose_transaction(struct round *r);
 
 /* ---- states.c */
 void history_push(struct round *r, uint64_t seq, const struct map *map);
@@ -151,6 +161,7 @@ void history_cut(struct round *r, uint64_t seq); /* forgets what came after seq 
 uint64_t must_survive(struct round *r);
 void op_hold(struct round *r);
 void release_held(struct round *r, bool all);
+void release_slots(struct round *r);
 
 /* ---- store.c */
 void open_store(struct round *r, uint64_t low, uint64_t high, bool exact_replay);

@@ -136,6 +136,15 @@ void release_held(struct round *r, bool all)
     }
 }
 
+/* Lets go of what keeps slots: a transaction that must be whole waits for them. */
+void release_slots(struct round *r)
+{
+    for (int i = 0; i < HELD; i++) {
+        if (r->held[i].snap && !r->held[i].in_file)
+            let_go(r, &r->held[i]);
+    }
+}
+
 /* Takes a snapshot to hold over the next commits; pinned to a checkpoint, or moved at once, if it
  * must be. */
 void op_hold(struct round *r)

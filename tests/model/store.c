@@ -314,6 +314,11 @@ void op_log_failure(struct round *r)
     disarm(r);
     wait_published(r);
     uint64_t before = states_dropped(r);
+    if (r->config.bulk && rng_one_in(&r->rng, 2)) {
+        crashfs_fail_log(r->fs, EIO);
+        lose_transaction(r);
+        (void)crashfs_log_failed(r->fs);
+    }
     crashfs_fail_log(r->fs, rng_one_in(&r->rng, 2) ? EIO : ENOSPC);
     for (uint64_t i = rng_below(&r->rng, 3); i > 0; i--)
         try_commit(r, false);

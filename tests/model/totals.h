@@ -29,6 +29,9 @@
     X(unchanged_commits)          \
     X(busy)                       \
     X(transactions_full)          \
+    X(whole_transactions)         \
+    X(bulk_changes)               \
+    X(transactions_lost)          \
     X(snapshots_held)             \
     X(snapshots_pinned_here)      \
     X(snapshots_moved_here)       \
@@ -48,7 +51,7 @@ enum tally {
         TALLY_COUNT
 };
 
-#define STAT_MAX 40
+#define STAT_MAX 56
 
 struct progress {
     uint64_t operations; /* done in this round */

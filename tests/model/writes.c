@@ -5,9 +5,9 @@
  * Invariants:
  *  1. r->now is what the open transaction must contain; r->committed what the last commit left.
  *  2. Whatever answers an error has changed nothing: the model is changed after the engine said 0.
- *  3. PS_BUSY is only for transactions with changes or savepoints, and never within what
- *     ps_reserve() promised; PS_TXNFULL says it of what does not fit into one transaction, and
- *     in a new transaction only of what is large beside the dirty memory.
+ *  3. PS_BUSY is only for transactions with changes or savepoints that were not said to be whole,
+ *     and never within what ps_reserve() promised; PS_TXNFULL says it only of what is large beside
+ *     the dirty memory.
  */
 #include "tests/model/round.h"
 
@@ -24,6 +24,12 @@ void begin_transaction(struct round *r)
     r->reserved_ops = r->reserved_bytes = 0;
     if (ps_txn_changed(r->txn))
         round_fail(r, "a new transaction says that it has changes");
+    r->whole = rng_one_in(&r->rng, r->config.whole);
+    if (r->whole) {
+        release_slots(r);
+        ps_keep_whole(r->txn);
+        r->progress->tally[TALLY_whole_transactions]++;
+    }
 }
 
 static void forget_savepoints(struct round *r)
@@ -114,9 +120,10 @@ void end_transaction(struct round *r, bool abort)
 static bool make_way(struct round *r, int rc, const char *call, uint64_t bytes)
 {
     bool fresh = !ps_txn_changed(r->txn) && r->savepoints == 0;
-    if (rc == PS_BUSY || (rc == PS_TXNFULL && !fresh)) {
-        if (fresh)
-            round_fail(r, "%s answered PS_BUSY in a transaction without changes", call);
+    if (rc == PS_BUSY) {
+        if (fresh || r->whole)
+            round_fail(r, "%s answered PS_BUSY in a transaction %s", call,
+                       fresh ? "without changes" : "that must be whole");
         if (r->reserved_ops > 0 && bytes <= r->reserved_bytes)
             round_fail(r,
                        "%s of %llu bytes was refused although %llu more operations with "
@@ -148,9 +155,8 @@ static void use_reservation(struct round *r, uint64_t bytes)
     r->reserved_bytes -= bytes;
 }
 
-static void change_put(struct round *r, int tree, struct ps_slice key)
+void change_put(struct round *r, int tree, struct ps_slice key, struct ps_slice value)
 {
-    struct ps_slice value = random_value(&r->rng, r->config.page_size, r->config.rare, r->value);
     uint64_t bytes = key.len + value.len;
     for (;;) {
         if (!r->now.tree[tree].exists)
@@ -168,7 +174,7 @@ static void change_put(struct round *r, int tree, struct ps_slice key)
         round_fail(r, "after a put the transaction says that it has no changes");
 }
 
-static void change_delete(struct round *r, int tree, struct ps_slice key)
+void change_delete(struct round *r, int tree, struct ps_slice key)
 {
     for (;;) {
         if (!r->now.tree[tree].exists)
@@ -199,7 +205,8 @@ static void change_one(struct round *r)
     size_t target = r->keys[tree].kind == KEY_HUGE ? 40 : r->config.target;
     bool grow = phase % 4 != 3 && r->now.tree[tree].table->n < target;
     if (rng_below(&r->rng, 100) < (grow ? 85 : 30))
-        change_put(r, tree, key);
+        change_put(r, tree, key,
+                   random_value(&r->rng, r->config.page_size, r->config.rare, r->value));
     else
         change_delete(r, tree, key);
 }
@@ -339,10 +346,6 @@ void op_reserve(struct round *r)
         int rc = ps_reserve(r->txn, ops, bytes);
         if (rc == 0)
             break;
-        if (rc == PS_TXNFULL && r->config.slots * SLOT / r->config.page_size <= 256) {
-            r->progress->tally[TALLY_transactions_full]++;
-            return;
-        }
         r->reserved_ops = 0;
         if (!make_way(r, rc, "ps_reserve", bytes))
             return;

@@ -1,6 +1,8 @@
 /* log_fixture.c - a log whose commits are known. See log_fixture.h. */
 #include "tests/support/log_fixture.h"
 
+#include "tests/support/log_whole.h"
+
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,7 +109,7 @@ int scan(struct fixture *f, const struct log_pos *from, struct log_pos *end, uin
     if (rc != 0)
         return rc;
     f->replayed = from->seq;
-    assert_int_equal(log_replay(f->log, from, end, check_commit, f, &f->fault), 0);
+    assert_int_equal(log_replay_whole(f->log, from, end, check_commit, f, &f->fault), 0);
     assert_int_equal(f->replayed, end->seq);
     return 0;
 }

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "storage/log.h"
+#include "tests/support/log_whole.h"
 #include "tests/support/memory_vfs.h"
 
 #define COMMITS_MAX 20000
@@ -96,7 +97,7 @@ static bool open_life(struct world *w)
     assert_true(end.seq <= w->possible);
     w->cut += torn != 0;
     w->appended = w->meta.seq;
-    assert_int_equal(log_replay(w->log, &w->meta, &end, check_commit, w, &fault), 0);
+    assert_int_equal(log_replay_whole(w->log, &w->meta, &end, check_commit, w, &fault), 0);
     assert_int_equal(w->appended, end.seq);
     w->written = end.seq;
     w->possible = end.seq;

@@ -196,42 +196,52 @@ static void there_may_be_1024_snapshots_and_no_more(void **state)
         ps_snapshot_free(snaps[i]);
 }
 
-static void a_transaction_that_fills_the_dirty_memory_is_told_to_commit_first(void **state)
+static void a_transaction_that_fills_its_share_of_the_dirty_memory_goes_on_in_the_file(void **state)
 {
     struct fixture *f = *state;
     f->options.dirty_memory = 128 * 4096;
     fixture_reopen(f, true);
     struct ps_txn *txn = fixture_begin(f);
     char key[16];
-    unsigned i = 0;
-    int rc = 0;
-    for (; i < 50000 && rc == 0; i++) {
+    for (unsigned i = 0; i < 50000; i++) {
         snprintf(key, sizeof key, "key %05u", i);
-        rc = ps_put(txn, f->tree, text(key), text("some value or other, of a few bytes"));
+        assert_int_equal(ps_put(txn, f->tree, text(key), text("a value of a few bytes")), 0);
     }
-    assert_true(rc == PS_BUSY || rc == PS_TXNFULL);
-    fixture_commit(txn);
-    txn = fixture_begin(f);
-    assert_int_equal(ps_put(txn, f->tree, text(key), text("v")), 0);
     fixture_commit(txn);
     uint64_t count = 0;
     struct ps_snapshot *snap = fixture_snapshot(f);
     assert_int_equal(ps_count(ps_snapshot_view(snap), f->tree, &count), 0);
-    assert_int_equal(count, i);
+    assert_int_equal(count, 50000);
     ps_snapshot_free(snap);
 }
 
-static void a_reservation_that_can_never_fit_is_told_so(void **state)
+static void a_reservation_larger_than_the_dirty_memory_makes_a_transaction_that_spills(void **state)
 {
     struct fixture *f = *state;
     f->options.dirty_memory = 128 * 4096;
     fixture_reopen(f, true);
     struct ps_txn *txn = fixture_begin(f);
-    assert_int_equal(ps_reserve(txn, 1, 128 * 4096), PS_TXNFULL);
-    assert_int_equal(ps_reserve(txn, 100000, 0), PS_TXNFULL);
-    assert_int_equal(ps_reserve(txn, 1, 100), 0);
+    assert_int_equal(ps_reserve(txn, 1, 128 * 4096), 0);
+    assert_int_equal(ps_reserve(txn, 100000, 0), 0);
+    assert_true(ps_txn_changed(txn) == false);
+    assert_int_equal(ps_put(txn, f->tree, text("k"), text("v")), 0);
+    assert_int_equal(ps_reserve(txn, 100000, 100 << 20), 0);
+    fixture_commit(txn);
+}
+
+static void one_operation_that_the_dirty_memory_cannot_hold_is_told_so(void **state)
+{
+    struct fixture *f = *state;
+    f->options.dirty_memory = 64 * 4096;
+    fixture_reopen(f, true);
+    unsigned char *bytes = calloc(1, PS_MAX_VALUE + PS_MAX_KEY);
+    struct ps_slice key = {bytes, PS_MAX_KEY}, value = {bytes, PS_MAX_VALUE};
+    struct ps_txn *txn = fixture_begin(f);
+    assert_int_equal(ps_put(txn, f->tree, key, text("v")), 0); /* from now on, keys may be long */
+    assert_int_equal(ps_put(txn, f->tree, key, value), PS_TXNFULL);
     assert_int_equal(ps_put(txn, f->tree, text("k"), text("v")), 0);
     fixture_commit(txn);
+    free(bytes);
 }
 
 static void what_was_reserved_fits(void **state)
@@ -309,8 +319,9 @@ int main(void)
         STORE_TEST(there_may_be_4096_trees_and_no_more),
         STORE_TEST(there_may_be_64_savepoints_and_no_more),
         STORE_TEST(there_may_be_1024_snapshots_and_no_more),
-        STORE_TEST(a_transaction_that_fills_the_dirty_memory_is_told_to_commit_first),
-        STORE_TEST(a_reservation_that_can_never_fit_is_told_so),
+        STORE_TEST(a_transaction_that_fills_its_share_of_the_dirty_memory_goes_on_in_the_file),
+        STORE_TEST(a_reservation_larger_than_the_dirty_memory_makes_a_transaction_that_spills),
+        STORE_TEST(one_operation_that_the_dirty_memory_cannot_hold_is_told_so),
         STORE_TEST(what_was_reserved_fits),
         STORE_TEST(a_full_file_refuses_puts_goes_on_deleting_and_takes_puts_again),
     };
