@@ -204,8 +204,8 @@ int ps_count_range(struct ps_view *view, ps_tree tree, const struct ps_slice *lo
 /*
  * For a thread that must not wait when the file is larger than memory: it probes, and leaves what
  * would wait to a thread that may. Dirty memory is always there; whether pages of the file are is
- * asked of the kernel, and remembered for a quarter of a second. Nothing is locked: a page that is
- * thrown out between probing and reading costs a wait, no error.
+ * asked of the kernel, and remembered for a few hundredths of a second. Nothing is locked: a page
+ * that is thrown out between probing and reading costs a wait, no error.
  */
 struct ps_residency; /* what one thread knows of which pages are in memory */
 int ps_residency_new(struct ps_store *store, struct ps_residency **residency);

@@ -17,7 +17,7 @@
 
 #include <unistd.h>
 
-#define TICK_MS   128u
+#define TICK_MS   32u
 #define RUN_AHEAD (1024u * 1024) /* bytes of a run that are looked at, and read ahead */
 #define OS_PAGES  (RUN_AHEAD / 4096u + 2u)
 

@@ -63,6 +63,7 @@ class Server:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.arguments = list(arguments)
         self.config = config
+        self.before_exec = None  # called in the new process
         self.port = free_port()
         self.log_path = self.directory.parent / (self.directory.name + ".log")
         self.process = None
@@ -77,7 +78,8 @@ class Server:
         self.over = False
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                preexec_fn=self.before_exec,
             )
         return self
 

@@ -201,10 +201,10 @@ static void what_was_found_in_memory_is_asked_for_again_only_after_a_while(void 
     assert_int_equal(probe(p, "key 00777", 0), 0);
     unsigned levels = os.n;
     assert_int_equal(probe(p, "key 00777", 0), 0);
-    ps_residency_renew(p->residency, p->clock + 100);
+    ps_residency_renew(p->residency, p->clock + 20);
     assert_int_equal(probe(p, "key 00777", 0), 0);
     assert_int_equal(os.n, levels);
-    ps_residency_renew(p->residency, p->clock + 300);
+    ps_residency_renew(p->residency, p->clock + 100);
     assert_int_equal(probe(p, "key 00777", 0), 0);
     assert_int_equal(os.n, 2 * levels);
     assert_int_equal(stat_of(p).residency_checks, 2 * levels);
