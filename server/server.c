@@ -16,15 +16,15 @@
 #include "server/net/listener.h"
 #include "server/observe/info.h"
 #include "server/observe/metrics.h"
+#include "server/report.h"
+#include "server/settings.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -36,7 +36,6 @@ struct server {
     size_t loop_n;
     uint64_t *ticks_seen; /* of each loop, by the main thread */
     struct listener *listener;
-    int port;
     char run_id[41];
     char *config_file, *executable;
     int64_t started_ms;
@@ -162,6 +161,22 @@ void server_shutdown(struct server *server, bool checkpoint, bool now)
     wake_main(server);
 }
 
+int server_rewrite_config(struct server *server, char *reason)
+{
+    int rc = config_rewrite(server->env.config, server->config_file, reason);
+    if (rc == 0) {
+        logger_write(server->env.log, LOG_NOTICE, "CONFIG REWRITE executed with success.");
+    } else {
+        logger_write(server->env.log, LOG_WARNING, "CONFIG REWRITE failed: %s", reason);
+    }
+    return rc;
+}
+
+bool server_has_config_file(struct server *server)
+{
+    return server->config_file[0] != '\0';
+}
+
 static void collect_execution(struct server *server, struct info_input *in)
 {
     struct clients_statistics c;
@@ -213,7 +228,7 @@ char *server_info(struct command_ctx *ctx, const struct ps_slice *sections, size
         in->run_id = server->run_id;
         in->config_file = server->config_file;
         in->executable = server->executable;
-        in->port = server->port;
+        in->port = (int)config_number(config, CONFIG_PORT);
         in->io_threads = (int)server->loop_n;
         in->hz = config_number(config, CONFIG_HZ);
         in->dirty_memory = config_number(config, CONFIG_DIRTY_MEMORY);
@@ -245,23 +260,8 @@ static void on_store_message(void *arg, int level, const char *text)
 static int on_setting(void *arg, enum config_id id, const char **reason)
 {
     struct server *server = arg;
-    int rc = 0;
-    if (id == CONFIG_LOGLEVEL) {
-        logger_set_level(server->env.log,
-                         (enum log_level)config_number(server->env.config, CONFIG_LOGLEVEL));
-    } else if (id == CONFIG_DURABILITY || id == CONFIG_APPENDFSYNC) {
-        rc = ps_set_durability(server->env.store, (enum ps_durability)config_number(
-                                                      server->env.config, CONFIG_DURABILITY));
-    } else if (id == CONFIG_DISK_READS) {
-        regime_apply(server->env.regime);
-    } else if (id == CONFIG_MAX_RECOVERY_TIME) {
-        ps_set_max_recovery(server->env.store,
-                            (uint32_t)config_number(server->env.config, CONFIG_MAX_RECOVERY_TIME));
-    }
-    if (rc != 0) {
-        *reason = ps_strerror(rc);
-    }
-    return rc;
+    logger_write(server->env.log, LOG_DEBUG, "CONFIG SET %s", config_row(id)->name);
+    return settings_apply(&server->env, server->listener, server->loop_n, id, reason);
 }
 
 static void on_config_warning(void *arg, const char *text)
@@ -278,68 +278,6 @@ static void make_run_id(char id[41])
     for (size_t i = 0; i < sizeof(bytes); i++) {
         snprintf(id + 2 * i, 3, "%02x", bytes[i]);
     }
-}
-
-/* Raises the limit of descriptors to what maxclients needs, or lowers maxclients to what there is.
- */
-static void settle_descriptors(struct server *server)
-{
-    const rlim_t own = 64 + (rlim_t)server->loop_n * 4;
-    rlim_t clients = (rlim_t)config_number(server->env.config, CONFIG_MAXCLIENTS);
-    struct rlimit limit;
-    char reason[160], value[32];
-    struct config_change change = {CONFIG_MAXCLIENTS, value};
-    size_t bad;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= clients + own) {
-        return;
-    }
-    limit.rlim_cur = clients + own;
-    if (limit.rlim_max < limit.rlim_cur) {
-        limit.rlim_max = limit.rlim_cur;
-    }
-    if (setrlimit(RLIMIT_NOFILE, &limit) == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        return;
-    }
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    snprintf(value, sizeof(value), "%llu",
-             (unsigned long long)(limit.rlim_cur > own ? limit.rlim_cur - own : 1));
-    config_set(server->env.config, &change, 1, &bad, reason);
-    logger_write(server->env.log, LOG_WARNING,
-                 "maxclients is %s: the process may open only %llu files", value,
-                 (unsigned long long)limit.rlim_cur);
-}
-
-static void report_fault(struct server *server, const char *what, const char *dir, int rc,
-                         const struct ps_fault *fault)
-{
-    if (fault->file[0] != '\0') {
-        logger_write(server->env.log, LOG_WARNING,
-                     "Opening the %s in '%s' failed: %s: %s at offset %llu: %s%s%s", what, dir,
-                     ps_strerror(rc), fault->file, (unsigned long long)fault->offset, fault->what,
-                     fault->sys_errno != 0 ? ": " : "",
-                     fault->sys_errno != 0 ? strerror(fault->sys_errno) : "");
-    } else {
-        logger_write(server->env.log, LOG_WARNING, "Opening the %s in '%s' failed: %s", what, dir,
-                     ps_strerror(rc));
-    }
-}
-
-static void report_recovery(struct server *server, const char *dir)
-{
-    const struct ps_recovery *r = &server->recovery;
-    if (r->created) {
-        logger_write(server->env.log, LOG_NOTICE, "Made a new store in '%s'", dir);
-        return;
-    }
-    logger_write(
-        server->env.log, LOG_NOTICE,
-        "Recovered the store in '%s' in %llu.%03llu ms: from checkpoint %llu, %llu commits "
-        "(%llu operations) from log position %llu to %llu, %llu bytes of torn tail cut",
-        dir, (unsigned long long)r->microseconds / 1000, (unsigned long long)r->microseconds % 1000,
-        (unsigned long long)r->checkpoint_seq, (unsigned long long)r->replayed_commits,
-        (unsigned long long)r->replayed_ops, (unsigned long long)r->log_from,
-        (unsigned long long)r->log_to, (unsigned long long)r->torn_bytes);
 }
 
 static int open_store(struct server *server)
@@ -360,9 +298,9 @@ static int open_store(struct server *server)
     if (dir != NULL) {
         rc = ps_open(dir, &options, &server->env.store, &server->recovery, &fault);
         if (rc != 0) {
-            report_fault(server, "store", dir, rc, &fault);
+            report_fault(server->env.log, "store", dir, rc, &fault);
         } else {
-            report_recovery(server, dir);
+            report_recovery(server->env.log, dir, &server->recovery);
         }
     }
     free(dir);
@@ -379,7 +317,7 @@ static int start_execution(struct server *server)
         struct ps_fault fault = {0};
         char *dir = config_text(config, CONFIG_DIR);
         ps_last_fault(server->env.store, &fault);
-        report_fault(server, "databases", dir, rc, &fault);
+        report_fault(server->env.log, "databases", dir, rc, &fault);
         free(dir);
     } else {
         rc = writer_start(&server->env, &server->env.writer);
@@ -396,12 +334,9 @@ static int start_execution(struct server *server)
     return rc;
 }
 
-static int start_loops(struct server *server)
+static int make_loops(struct server *server)
 {
-    struct config *config = server->env.config;
-    size_t wanted = (size_t)config_number(config, CONFIG_IO_THREADS);
-    char reason[256] = "";
-    char *addresses = config_text(config, CONFIG_BIND);
+    size_t wanted = (size_t)config_number(server->env.config, CONFIG_IO_THREADS);
     int rc = 0;
     server->loops = aligned_alloc(64, wanted * sizeof(struct loop));
     server->ticks_seen = calloc(wanted, sizeof(*server->ticks_seen));
@@ -409,22 +344,55 @@ static int start_loops(struct server *server)
         rc = loop_init(&server->loops[server->loop_n], &server->env, server->clients);
         server->loop_n += rc == 0;
     }
-    if (rc != 0 || server->loops == NULL || server->ticks_seen == NULL || addresses == NULL) {
+    if (rc != 0 || server->loops == NULL || server->ticks_seen == NULL) {
         logger_write(server->env.log, LOG_WARNING, "Starting the I/O threads failed");
-        free(addresses);
         return -1;
     }
-    settle_descriptors(server);
     server->loops[0].sampler = true;
-    rc = listener_open(
-        server->loops, server->loop_n, addresses, (int)config_number(config, CONFIG_PORT),
-        (int)config_number(config, CONFIG_TCP_BACKLOG), &server->listener, reason, sizeof(reason));
-    free(addresses);
+    return settings_fit_descriptors(&server->env, server->loop_n);
+}
+
+static int start_listening(struct server *server)
+{
+    struct config *config = server->env.config;
+    char reason[256] = "out of memory";
+    char *addresses = config_text(config, CONFIG_BIND);
+    char *path = config_text(config, CONFIG_UNIXSOCKET);
+    struct listener_options options = {
+        .addresses = addresses,
+        .port = (int)config_number(config, CONFIG_PORT),
+        .backlog = (int)config_number(config, CONFIG_TCP_BACKLOG),
+        .unix_path = path,
+        .unix_mode = (unsigned)config_number(config, CONFIG_UNIXSOCKETPERM),
+    };
+    int rc = -1;
+    if (addresses != NULL && path != NULL) {
+        rc = listener_open(server->loops, server->loop_n, &options, &server->listener, reason,
+                           sizeof(reason));
+    }
     if (rc != 0) {
         logger_write(server->env.log, LOG_WARNING, "Listening failed: %s", reason);
-        return rc;
+    } else {
+        if (options.port != 0) {
+            logger_write(server->env.log, LOG_NOTICE, "Ready to accept connections on port %d",
+                         options.port);
+        }
+        if (path[0] != '\0') {
+            logger_write(server->env.log, LOG_NOTICE,
+                         "The server is now ready to accept connections at %s", path);
+        }
     }
-    server->port = listener_port(server->listener);
+    free(addresses);
+    free(path);
+    return rc;
+}
+
+/* Listens before the loops run: a start that fails has no thread to end. */
+static int start_loops(struct server *server)
+{
+    if (make_loops(server) != 0 || start_listening(server) != 0) {
+        return -1;
+    }
     for (size_t i = 0; i < server->loop_n; i++) {
         if (loop_start(&server->loops[i]) != 0) {
             abort();
@@ -514,7 +482,6 @@ int server_start(struct config *config, struct logger *log, const char *config_f
         return -1;
     }
     server->saver_runs = pthread_create(&server->saver, NULL, saver_main, server) == 0;
-    logger_write(log, LOG_NOTICE, "Ready to accept connections on port %d", server->port);
     *out = server;
     return 0;
 }
@@ -535,6 +502,36 @@ static bool loops_turn(struct server *server)
     return true;
 }
 
+/* Whether the words of a shutdown-on directive ask for a last checkpoint. */
+static bool saves_at_signal(const struct server *server, enum config_id id)
+{
+    char *words = config_text(server->env.config, id);
+    bool saves = words == NULL || strcasestr(words, "nosave") == NULL;
+    free(words);
+    return saves;
+}
+
+static void on_signal(struct server *server, uint32_t number)
+{
+    struct logger *log = server->env.log;
+    if (number == SIGHUP) {
+        int rc = logger_reopen(log);
+        if (rc != 0) {
+            logger_write(log, LOG_WARNING, "The log file cannot be opened again: %s",
+                         strerror(-rc));
+        } else {
+            logger_write(log, LOG_NOTICE, "Received SIGHUP: the log file was opened again");
+        }
+        return;
+    }
+    logger_write(log, LOG_WARNING, "Received %s scheduling shutdown...",
+                 number == SIGTERM ? "SIGTERM" : "SIGINT");
+    atomic_store(&server->save_at_end,
+                 saves_at_signal(server, number == SIGTERM ? CONFIG_SHUTDOWN_ON_SIGTERM
+                                                           : CONFIG_SHUTDOWN_ON_SIGINT));
+    atomic_store(&server->ending, true);
+}
+
 void server_wait(struct server *server, int signal_fd, struct service *service)
 {
     struct pollfd fds[2] = {{server->wake_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
@@ -547,10 +544,7 @@ void server_wait(struct server *server, int signal_fd, struct service *service)
         }
         if (n > 0 && (fds[1].revents & POLLIN) &&
             read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
-            logger_write(server->env.log, LOG_WARNING, "Received %s scheduling shutdown...",
-                         info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
-            atomic_store(&server->save_at_end, true);
-            atomic_store(&server->ending, true);
+            on_signal(server, info.ssi_signo);
         }
     }
 }
@@ -580,9 +574,9 @@ int server_stop(struct server *server)
     for (size_t i = 0; i < server->loop_n; i++) {
         loop_join(&server->loops[i]);
     }
-    listener_free(server->listener);
     pool_stop(server->env.pool);
     writer_stop(server->env.writer);
+    listener_free(server->listener);
     stop_saver(server);
     keyspace_close(server->env.keyspace);
     if (save) {

@@ -1,7 +1,8 @@
 /*
  * cmd_server.c - the server group: configuration, statistics, checkpoints, the end.
  *
- * What may wait (SAVE, CONFIG SET) runs in the reader pool; the rest wherever the session is.
+ * What may wait (SAVE, CONFIG SET, CONFIG REWRITE) runs in the reader pool; the rest wherever the
+ * session is.
  */
 #include "server/commands/cmd_server.h"
 
@@ -19,7 +20,7 @@
 static bool asked_for(const struct command_ctx *ctx, const struct config_row *row)
 {
     struct ps_slice name = {row->name, strlen(row->name)};
-    for (size_t i = 2; i < ctx->argc; i++) {
+    for (size_t i = 2; i < ctx->argc && !(row->flags & CONFIG_FILE_ONLY); i++) {
         if (row->flags & CONFIG_HIDDEN ? word_is(ctx->argv[i], row->name)
                                        : glob_match(ctx->argv[i], name, true)) {
             return true;
@@ -47,70 +48,95 @@ void cmd_config_get(struct command_ctx *ctx)
     resp_defer_map(ctx->out, mark, n);
 }
 
-/* Reads the pairs; the values are copies in *text. false: it was answered. */
-static bool read_changes(struct command_ctx *ctx, struct config_change *changes, char **values)
+static bool is_durability(struct ps_slice name)
 {
-    for (size_t i = 0; 2 * i + 2 < ctx->argc; i++) {
+    return word_is(name, "durability") || word_is(name, "appendfsync");
+}
+
+static void answer_set(struct command_ctx *ctx, const struct config_change *changes,
+                       enum config_set_result result, size_t bad, const char *reason)
+{
+    const char *name = changes[bad].name;
+    int id;
+    switch (result) {
+    case CONFIG_SET_OK:
+        resp_write_ok(ctx->out);
+        break;
+    case CONFIG_SET_UNKNOWN:
+        resp_write_errorf(ctx->out, "Unknown option or number of arguments for CONFIG SET - '%s'",
+                          name);
+        break;
+    case CONFIG_SET_FAILED: /* from here on Redis calls it by the name in its table */
+        id = config_find(name);
+        name = id < 0 ? name : config_row(id)->name;
+        /* fall through */
+    case CONFIG_SET_FIXED:
+        resp_write_errorf(ctx->out, "CONFIG SET failed (possibly related to argument '%s') - %s",
+                          name, reason);
+        break;
+    }
+}
+
+/* The pairs as texts that end. Up to the first NUL, as in Redis. */
+static bool copy_pairs(const struct command_ctx *ctx, struct config_change *changes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
         struct ps_slice name = ctx->argv[2 * i + 2], value = ctx->argv[2 * i + 3];
-        char word[64];
-        int id = word_copy(name, word, sizeof(word)) ? config_find(word) : -1;
-        values[i] = strndup(value.data, value.len);
-        if (id < 0 || values[i] == NULL) {
-            resp_write_errorf(ctx->out,
-                              "Unknown option or number of arguments for CONFIG SET - '%.*s'",
-                              (int)name.len, (const char *)name.data);
+        changes[i].name = strndup(name.data, name.len);
+        changes[i].value = strndup(value.data, value.len);
+        if (changes[i].name == NULL || changes[i].value == NULL) {
             return false;
         }
-        changes[i] = (struct config_change){(enum config_id)id, values[i]};
     }
     return true;
 }
 
-static bool changes_durability(const struct config_change *changes, size_t n)
+static void set_pairs(struct command_ctx *ctx, const struct config_change *changes, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (changes[i].id == CONFIG_DURABILITY || changes[i].id == CONFIG_APPENDFSYNC) {
-            return true;
+    char reason[CONFIG_REASON] = "";
+    enum config_set_result result;
+    size_t bad = 0;
+    for (size_t i = 0; i < n && ctx->in_exec; i++) {
+        if (is_durability(ctx->argv[2 * i + 2])) {
+            resp_write_error(ctx->out, "CONFIG SET of durability cannot run inside a transaction");
+            return;
         }
     }
-    return false;
-}
-
-static void apply_changes(struct command_ctx *ctx, const struct config_change *changes, size_t n)
-{
-    char reason[160];
-    size_t bad = 0;
-    if (ctx->in_exec && changes_durability(changes, n)) {
-        resp_write_error(ctx->out, "CONFIG SET of durability cannot run inside a transaction");
-    } else if (config_set(server_config(ctx->server), changes, n, &bad, reason) == 0) {
-        resp_write_ok(ctx->out);
-    } else {
-        resp_write_errorf(ctx->out, "CONFIG SET failed (possibly related to argument '%s') - %s",
-                          config_row(changes[bad].id)->name, reason);
-    }
+    result = config_set(server_config(ctx->server), changes, n, &bad, reason);
+    answer_set(ctx, changes, result, bad, reason);
 }
 
 void cmd_config_set(struct command_ctx *ctx)
 {
     size_t n = (ctx->argc - 2) / 2;
     struct config_change *changes;
-    char **values;
     if (ctx->argc % 2 != 0) {
         resp_write_error(ctx->out, "syntax error");
         return;
     }
     changes = calloc(n, sizeof(*changes));
-    values = calloc(n, sizeof(*values));
-    if (changes == NULL || values == NULL) {
+    if (changes == NULL || !copy_pairs(ctx, changes, n)) {
         ctx->rc = PS_NOMEM;
-    } else if (read_changes(ctx, changes, values)) {
-        apply_changes(ctx, changes, n);
+    } else {
+        set_pairs(ctx, changes, n);
     }
-    for (size_t i = 0; values != NULL && i < n; i++) {
-        free(values[i]);
+    for (size_t i = 0; changes != NULL && i < n; i++) {
+        free((char *)changes[i].name);
+        free((char *)changes[i].value);
     }
     free(changes);
-    free(values);
+}
+
+void cmd_config_rewrite(struct command_ctx *ctx)
+{
+    char reason[CONFIG_REASON];
+    if (!server_has_config_file(ctx->server)) {
+        resp_write_error(ctx->out, "The server is running without a config file");
+    } else if (server_rewrite_config(ctx->server, reason) != 0) {
+        resp_write_errorf(ctx->out, "Rewriting config file: %s", reason);
+    } else {
+        resp_write_ok(ctx->out);
+    }
 }
 
 void cmd_config_resetstat(struct command_ctx *ctx)
@@ -129,6 +155,8 @@ void cmd_config_help(struct command_ctx *ctx)
         "    Set the configuration <directive> to <value>.",
         "RESETSTAT",
         "    Reset statistics reported by the INFO command.",
+        "REWRITE",
+        "    Rewrite the configuration file.",
         "HELP",
         "    Prints this help.",
     };

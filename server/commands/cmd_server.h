@@ -30,6 +30,7 @@ void cmd_bgsave(struct command_ctx *ctx);           /* COST_STATE */
 void cmd_config_get(struct command_ctx *ctx);       /* COST_STATE */
 void cmd_config_help(struct command_ctx *ctx);      /* COST_STATE */
 void cmd_config_resetstat(struct command_ctx *ctx); /* COST_STATE */
+void cmd_config_rewrite(struct command_ctx *ctx);   /* COST_POOL: writes a file */
 void cmd_config_set(struct command_ctx *ctx);       /* COST_POOL: may wait for a checkpoint */
 void cmd_info(struct command_ctx *ctx);             /* COST_READ */
 void cmd_lastsave(struct command_ctx *ctx);         /* COST_STATE */

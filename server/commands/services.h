@@ -21,6 +21,10 @@ struct command_ctx;
 
 struct config *server_config(struct server *server);
 
+/* CONFIG REWRITE. 0, or -1 and why in reason (of CONFIG_REASON bytes). */
+int server_rewrite_config(struct server *server, char *reason);
+bool server_has_config_file(struct server *server);
+
 /* ---- connections ---------------------------------------------------------------------------- */
 
 /* Which connections CLIENT KILL and CLIENT LIST mean; unset fields match all. */

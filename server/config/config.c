@@ -1,8 +1,9 @@
 /*
- * config.c - the values of the settings: checking, setting, showing.
+ * config.c - the values of the settings: assigning, setting, showing.
  *
  * Invariants: as in config.h. `appendfsync` has no value of its own: it is another name for
- * `durability` (config_assign and config_show translate).
+ * `durability` (config_assign and the functions that show translate); other aliases of Redis have
+ * the same values as what they name. client-output-buffer-limit lives in `output`.
  *
  * Threads: numbers are atomics; texts are guarded by config->lock, changes by config->setting,
  * which is held while the listener works: it must not call config_set.
@@ -10,161 +11,23 @@
 #include "server/config/cgroup.h"
 #include "server/config/config_private.h"
 
-#include "protocol/number.h"
-
 #include <assert.h>
-#include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
 #define DIRTY_MEMORY_LEAST (4 * 1024 * 1024) /* the longest key and value fit, in any page size */
+#define HZ_MOST            500
 
 enum { FSYNC_EVERYSEC, FSYNC_ALWAYS, FSYNC_NO };
 
-static void refuse(char reason[160], const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void refuse(char reason[160], const char *format, ...)
+static bool is_text(const struct config_row *row)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(reason, 160, format, args);
-    va_end(args);
+    return row->type == CONFIG_STRING || row->type == CONFIG_WORDS;
 }
 
-int config_parse_memory(const char *text, int64_t *value)
-{
-    static const struct {
-        const char *unit;
-        int64_t factor;
-    } units[] = {{"", 1},        {"b", 1},        {"k", 1000},       {"kb", 1024},
-                 {"m", 1000000}, {"mb", 1048576}, {"g", 1000000000}, {"gb", 1073741824}};
-    size_t digits = strspn(text, "0123456789");
-    int64_t number;
-    if (digits == 0 || digits > 18) {
-        return -1;
-    }
-    number = strtoll(text, NULL, 10);
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        if (strcasecmp(text + digits, units[i].unit) == 0) {
-            return __builtin_mul_overflow(number, units[i].factor, value) ? -1 : 0;
-        }
-    }
-    return -1;
-}
-
-static bool is_class(const char *word)
-{
-    return strcasecmp(word, "normal") == 0 || strcasecmp(word, "slave") == 0 ||
-           strcasecmp(word, "replica") == 0 || strcasecmp(word, "pubsub") == 0;
-}
-
-/* One CLASS HARD SOFT SECONDS; only the class normal exists here, the others are checked. */
-static int parse_one_limit(char *words[4], uint64_t values[3], const char **reason)
-{
-    int64_t hard, soft, seconds;
-    if (!is_class(words[0])) {
-        *reason = "Invalid client class specified in buffer limit configuration.";
-        return -1;
-    }
-    if (config_parse_memory(words[1], &hard) != 0 || config_parse_memory(words[2], &soft) != 0 ||
-        number_to_int(words[3], strlen(words[3]), &seconds) != 0 || seconds < 0) {
-        *reason = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
-        return -1;
-    }
-    if (strcasecmp(words[0], "normal") == 0) {
-        values[0] = (uint64_t)hard;
-        values[1] = (uint64_t)soft;
-        values[2] = (uint64_t)seconds;
-    }
-    return 0;
-}
-
-int config_parse_output_limits(const char *text, uint64_t values[3], const char **reason)
-{
-    char *copy = strdup(text), *save = NULL, *words[4];
-    int rc = 0;
-    unsigned n = 0;
-    if (copy == NULL) {
-        *reason = "out of memory";
-        return -1;
-    }
-    for (char *w = strtok_r(copy, " ", &save); w != NULL && rc == 0;
-         w = strtok_r(NULL, " ", &save)) {
-        words[n++] = w;
-        if (n == 4) {
-            rc = parse_one_limit(words, values, reason);
-            n = 0;
-        }
-    }
-    if (rc == 0 && n != 0) {
-        *reason = "Wrong number of arguments in buffer limit configuration.";
-        rc = -1;
-    }
-    free(copy);
-    return rc;
-}
-
-int config_check_output_limits(const char *text, const char **reason)
-{
-    uint64_t values[3];
-    return config_parse_output_limits(text, values, reason);
-}
-
-/* ---- checking and setting ------------------------------------------------------------------- */
-
-static int parse_enum(const struct config_row *row, const char *word, int64_t *number,
-                      char reason[160])
-{
-    size_t used;
-    for (int i = 0; row->names[i] != NULL; i++) {
-        if (strcasecmp(row->names[i], word) == 0) {
-            *number = i;
-            return 0;
-        }
-    }
-    refuse(reason, "argument(s) must be one of the following: ");
-    used = strlen(reason);
-    for (int i = 0; row->names[i] != NULL; i++) {
-        used +=
-            (size_t)snprintf(reason + used, 160 - used, "%s%s", i > 0 ? ", " : "", row->names[i]);
-    }
-    return -1;
-}
-
-static int parse_number(const struct config_row *row, const char *word, int64_t *number,
-                        char reason[160])
-{
-    switch (row->type) {
-    case CONFIG_BOOL:
-        if (strcasecmp(word, "yes") != 0 && strcasecmp(word, "no") != 0) {
-            refuse(reason, "argument must be 'yes' or 'no'");
-            return -1;
-        }
-        *number = strcasecmp(word, "yes") == 0;
-        return 0;
-    case CONFIG_ENUM:
-        return parse_enum(row, word, number, reason);
-    case CONFIG_INT:
-        if (number_to_int(word, strlen(word), number) != 0) {
-            refuse(reason, "argument couldn't be parsed into an integer");
-            return -1;
-        }
-        break;
-    default:
-        if (config_parse_memory(word, number) != 0) {
-            refuse(reason, "argument must be a memory value");
-            return -1;
-        }
-    }
-    if (*number < row->min || *number > row->max) {
-        refuse(reason, "argument must be between %lld and %lld inclusive", (long long)row->min,
-               (long long)row->max);
-        return -1;
-    }
-    return 0;
-}
+/* ---- assigning ------------------------------------------------------------------------------ */
 
 static char *join(const char *const *words, size_t n)
 {
@@ -183,73 +46,146 @@ static char *join(const char *const *words, size_t n)
     return text;
 }
 
+/* Words have one blank between them. */
+static void squeeze(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from != '\0'; from++) {
+        if (*from != ' ' || (to > text && to[-1] != ' ')) {
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+    if (to > text && to[-1] == ' ') {
+        to[-1] = '\0';
+    }
+}
+
+static void assign_limits(struct config *config, const char *text)
+{
+    const char *unused;
+    config_parse_output_limits(text, &config->output, &unused);
+}
+
+/* Takes the text over. */
+static int keep_text(struct config *config, enum config_id id, char *text,
+                     char reason[CONFIG_REASON])
+{
+    char *sum = text, *old;
+    pthread_mutex_lock(&config->lock);
+    old = config->texts[id];
+    if ((config_row(id)->flags & CONFIG_ADDS_UP) && config->loading && old != NULL &&
+        old[0] != '\0' && text[0] != '\0') {
+        sum = join((const char *const[]){old, text}, 2);
+        free(text);
+    }
+    if (sum != NULL) {
+        free(old);
+        config->texts[id] = sum;
+    }
+    pthread_mutex_unlock(&config->lock);
+    if (sum == NULL) {
+        config_refuse(reason, "out of memory");
+        return -1;
+    }
+    return 0;
+}
+
+/* Whether a refused row's text is what it stands for anyway. */
+static bool is_neutral(const struct config_row *row, const char *text)
+{
+    return strcasecmp(text, row->value) == 0 ||
+           (row->check == config_check_replicaof && strcasecmp(text, "no one") == 0);
+}
+
 static int assign_text(struct config *config, enum config_id id, const char *const *words, size_t n,
-                       char reason[160])
+                       char reason[CONFIG_REASON])
 {
     const struct config_row *row = config_row(id);
     const char *why = NULL;
     char *text = join(words, n);
     if (text == NULL) {
-        refuse(reason, "out of memory");
+        config_refuse(reason, "out of memory");
         return -1;
+    }
+    if (row->type == CONFIG_WORDS) {
+        squeeze(text);
     }
     if (row->check != NULL && row->check(text, &why) != 0) {
-        refuse(reason, "%s", why);
+        config_refuse(reason, "%s", why);
         free(text);
         return -1;
+    }
+    if (row->flags & CONFIG_REFUSED) {
+        bool neutral = is_neutral(row, text);
+        free(text);
+        config_refuse(reason, "%s", row->doc);
+        return neutral ? 0 : -1;
     }
     if (id == CONFIG_CLIENT_OUTPUT_BUFFER_LIMIT) {
-        uint64_t values[3] = {config->output_hard, config->output_soft, config->output_seconds};
-        config_parse_output_limits(text, values, &why);
-        config->output_hard = values[0];
-        config->output_soft = values[1];
-        config->output_seconds = values[2];
+        assign_limits(config, text);
         free(text);
-        if (asprintf(&text, "normal %llu %llu %llu", (unsigned long long)values[0],
-                     (unsigned long long)values[1], (unsigned long long)values[2]) < 0) {
-            refuse(reason, "out of memory");
-            return -1;
-        }
+        return 0;
     }
-    pthread_mutex_lock(&config->lock);
-    free(config->texts[id]);
-    config->texts[id] = text;
-    pthread_mutex_unlock(&config->lock);
-    return 0;
+    return keep_text(config, id, text, reason);
 }
 
-int config_assign(struct config *config, enum config_id id, const char *const *words, size_t n,
-                  char reason[160])
+/* Rules that a range does not say. */
+static int check_number(enum config_id id, int64_t number, char reason[CONFIG_REASON])
 {
-    const struct config_row *row = config_row(id);
-    int64_t number;
-    if (row->type == CONFIG_WORDS) {
-        return assign_text(config, id, words, n, reason);
-    }
-    if (n != 1) {
-        refuse(reason, "wrong number of arguments");
-        return -1;
-    }
-    if (row->type == CONFIG_STRING) {
-        return assign_text(config, id, words, n, reason);
-    }
-    if (parse_number(row, words[0], &number, reason) != 0) {
-        return -1;
-    }
     if (id == CONFIG_PAGE_SIZE && (number & (number - 1)) != 0) {
-        refuse(reason, "argument must be a power of two");
+        config_refuse(reason, "argument must be a power of two");
         return -1;
     }
     if (id == CONFIG_DIRTY_MEMORY && number != 0 && number < DIRTY_MEMORY_LEAST) {
-        refuse(reason, "argument must be 0 or at least 4mb");
+        config_refuse(reason, "argument must be 0 or at least 4mb");
         return -1;
+    }
+    return 0;
+}
+
+static int assign_number(struct config *config, enum config_id id, const char *word,
+                         char reason[CONFIG_REASON])
+{
+    const struct config_row *row = config_row(id);
+    int64_t number, usual;
+    if (config_parse_number(row, word, &number, reason) != 0 ||
+        check_number(id, number, reason) != 0) {
+        return -1;
+    }
+    if (row->flags & CONFIG_REFUSED) {
+        char unused[CONFIG_REASON];
+        if (config_parse_number(row, row->value, &usual, unused) == 0 && usual != number) {
+            config_refuse(reason, "%s", row->doc);
+            return -1;
+        }
     }
     if (id == CONFIG_APPENDFSYNC) {
         id = CONFIG_DURABILITY;
         number = number == FSYNC_ALWAYS ? DURABILITY_ALWAYS : DURABILITY_EVERYSEC;
+    } else if (id == CONFIG_HZ) { /* as Redis: a hint */
+        number = number < 1 ? 1 : number > HZ_MOST ? HZ_MOST : number;
     }
+    config->given[id] = number;
     config->numbers[id] = number;
     return 0;
+}
+
+int config_assign(struct config *config, enum config_id id, const char *const *words, size_t n,
+                  char reason[CONFIG_REASON])
+{
+    const struct config_row *row = config_row(id);
+    if (row->flags & CONFIG_FILE_ONLY) {
+        config_refuse(reason, "%s", row->doc);
+        return row->flags & CONFIG_REFUSED ? -1 : 0;
+    }
+    id = config_target(id);
+    if (row->type != CONFIG_WORDS && n != 1) {
+        config_refuse(reason, "wrong number of arguments");
+        return -1;
+    }
+    return is_text(row) ? assign_text(config, id, words, n, reason)
+                        : assign_number(config, id, words[0], reason);
 }
 
 /* ---- the object ----------------------------------------------------------------------------- */
@@ -257,16 +193,21 @@ int config_assign(struct config *config, enum config_id id, const char *const *w
 struct config *config_new(void)
 {
     struct config *config = calloc(1, sizeof(*config));
-    char reason[160];
+    char reason[CONFIG_REASON];
     if (config == NULL) {
         return NULL;
     }
     pthread_mutex_init(&config->setting, NULL);
     pthread_mutex_init(&config->lock, NULL);
     for (int id = 0; id < CONFIG_COUNT; id++) {
-        const char *value = config_row(id)->value;
-        assert(config_row(id)->name != NULL);
-        if (config_assign(config, id, &value, 1, reason) != 0) {
+        const struct config_row *row = config_row(id);
+        assert(row->name != NULL);
+        if (row->flags & CONFIG_FILE_ONLY) {
+            continue;
+        }
+        if (is_text(row) && id != CONFIG_CLIENT_OUTPUT_BUFFER_LIMIT) {
+            config->texts[id] = strdup(row->value);
+        } else if (config_assign(config, id, &row->value, 1, reason) != 0) {
             config_free(config);
             return NULL;
         }
@@ -286,10 +227,35 @@ void config_free(struct config *config)
     free(config);
 }
 
+static void warn_noop(struct config *config, enum config_id id)
+{
+    char text[512];
+    const struct config_row *row = config_row(id);
+    if (config->warn != NULL) {
+        snprintf(text, sizeof(text), "'%s' is accepted and changes nothing: %s", row->name,
+                 row->doc);
+        config->warn(config->warn_arg, text);
+    }
+}
+
+void config_mention(struct config *config, enum config_id id)
+{
+    if ((config_row(id)->flags & CONFIG_NOOP) && !config->mentioned[id]) {
+        config->mentioned[id] = true;
+        warn_noop(config, id);
+    }
+}
+
 void config_on_warning(struct config *config, void (*warn)(void *arg, const char *text), void *arg)
 {
+    bool first = config->warn == NULL;
     config->warn = warn;
     config->warn_arg = arg;
+    for (int id = 0; first && id < CONFIG_COUNT; id++) {
+        if (config->mentioned[id]) {
+            warn_noop(config, id);
+        }
+    }
 }
 
 void config_listen(struct config *config, config_listener listener, void *arg)
@@ -300,7 +266,7 @@ void config_listen(struct config *config, config_listener listener, void *arg)
 
 static void settle(struct config *config, enum config_id id, int64_t value)
 {
-    if (config->numbers[id] == 0) {
+    if (config->given[id] == 0) {
         config->numbers[id] = value;
     }
 }
@@ -323,6 +289,13 @@ void config_settle(struct config *config)
     settle(config, CONFIG_DIRTY_MEMORY, share);
 }
 
+void config_adjust(struct config *config, enum config_id id, int64_t number)
+{
+    config->numbers[id] = number;
+}
+
+/* ---- showing -------------------------------------------------------------------------------- */
+
 int64_t config_number(const struct config *config, enum config_id id)
 {
     return atomic_load_explicit(&config->numbers[id], memory_order_relaxed);
@@ -341,108 +314,186 @@ char *config_text(const struct config *config, enum config_id id)
 void config_output_limits(const struct config *config, uint64_t *hard, uint64_t *soft,
                           uint64_t *seconds)
 {
-    *hard = atomic_load_explicit(&config->output_hard, memory_order_relaxed);
-    *soft = atomic_load_explicit(&config->output_soft, memory_order_relaxed);
-    *seconds = atomic_load_explicit(&config->output_seconds, memory_order_relaxed);
+    const _Atomic uint64_t *v = config->output.v[OUTPUT_NORMAL];
+    *hard = atomic_load_explicit(&v[0], memory_order_relaxed);
+    *soft = atomic_load_explicit(&v[1], memory_order_relaxed);
+    *seconds = atomic_load_explicit(&v[2], memory_order_relaxed);
+}
+
+static char *fsync_name(const struct config *config)
+{
+    static const char *const fsync_of[] = {"no", "everysec", "always"};
+    return strdup(fsync_of[config_number(config, CONFIG_DURABILITY)]);
+}
+
+static char *value_text(const struct config *config, enum config_id id,
+                        const _Atomic int64_t *numbers)
+{
+    const struct config_row *row = config_row(id);
+    if (id == CONFIG_APPENDFSYNC) {
+        return fsync_name(config);
+    }
+    if (row->flags & CONFIG_FILE_ONLY) {
+        return strdup("");
+    }
+    id = config_target(id);
+    if (id == CONFIG_CLIENT_OUTPUT_BUFFER_LIMIT) {
+        return config_output_text(&config->output);
+    }
+    return is_text(row) ? config_text(config, id) : config_number_text(row, numbers[id]);
+}
+
+char *config_given(const struct config *config, enum config_id id)
+{
+    return value_text(config, id, config->given);
+}
+
+/* A relative directory, seen from the root. */
+static char *absolute(char *path)
+{
+    char *cwd = getcwd(NULL, 0), *whole = NULL;
+    const char *rest = path;
+    if (cwd == NULL || path == NULL || path[0] == '/') {
+        free(cwd);
+        return path;
+    }
+    while (rest[0] == '.' && (rest[1] == '/' || rest[1] == '\0')) {
+        rest += rest[1] == '/' ? 2 : 1;
+    }
+    if (asprintf(&whole, "%s%s%s", cwd, rest[0] != '\0' ? "/" : "", rest) < 0) {
+        whole = NULL;
+    }
+    free(cwd);
+    free(path);
+    return whole;
 }
 
 char *config_show(const struct config *config, enum config_id id)
 {
-    static const char *const fsync_of[] = {"no", "everysec", "always"};
-    const struct config_row *row = config_row(id);
-    char digits[NUMBER_INT_MAX + 1];
-    int64_t number = config_number(config, id);
-    switch (row->type) {
-    case CONFIG_STRING:
-    case CONFIG_WORDS:
-        return config_text(config, id);
-    case CONFIG_BOOL:
-        return strdup(number ? "yes" : "no");
-    case CONFIG_ENUM:
-        if (id == CONFIG_APPENDFSYNC) {
-            return strdup(fsync_of[config_number(config, CONFIG_DURABILITY)]);
-        }
-        return strdup(row->names[number]);
-    default:
-        digits[number_from_int(number, digits)] = '\0';
-        return strdup(digits);
-    }
+    char *text = value_text(config, id, config->numbers);
+    return id == CONFIG_DIR ? absolute(text) : text;
 }
 
 /* ---- CONFIG SET ----------------------------------------------------------------------------- */
 
-static int check_changes(const struct config_change *changes, size_t n, size_t *bad,
-                         char reason[160])
+/* Finds the rows of all pairs. What is wrong with the first that may not be set. */
+static enum config_set_result find_rows(const struct config_change *changes, size_t n, int *ids,
+                                        size_t *bad, char reason[CONFIG_REASON])
 {
     for (size_t i = 0; i < n; i++) {
+        const struct config_row *row;
         *bad = i;
-        if (config_row(changes[i].id)->flags & CONFIG_IMMUTABLE) {
-            refuse(reason, "can't set immutable config");
-            return -1;
+        ids[i] = config_find(changes[i].name);
+        row = ids[i] < 0 ? NULL : config_row(ids[i]);
+        if (row == NULL || (row->flags & CONFIG_FILE_ONLY)) {
+            config_refuse(reason, "unknown parameter");
+            return CONFIG_SET_UNKNOWN;
+        }
+        if (row->flags & (CONFIG_IMMUTABLE | CONFIG_PROTECTED)) {
+            config_refuse(reason, row->flags & CONFIG_IMMUTABLE ? "can't set immutable config"
+                                                                : "can't set protected config");
+            return CONFIG_SET_FIXED;
         }
         for (size_t j = 0; j < i; j++) {
-            if (changes[j].id == changes[i].id) {
-                refuse(reason, "duplicate parameter");
-                return -1;
+            if (ids[j] == ids[i]) {
+                config_refuse(reason, "duplicate parameter");
+                return CONFIG_SET_FIXED;
             }
         }
     }
-    return 0;
+    return CONFIG_SET_OK;
 }
 
-static int apply_change(struct config *config, const struct config_change *change, char reason[160])
+static int ask_listener(struct config *config, int id, char reason[CONFIG_REASON])
 {
-    const struct config_row *row = config_row(change->id);
     const char *why = NULL;
-    int64_t number;
-    if (row->flags & CONFIG_FIXED) {
-        if (row->type != CONFIG_STRING && row->type != CONFIG_WORDS) {
-            return parse_number(row, change->value, &number, reason);
-        }
-        return 0;
-    }
-    if (config_assign(config, change->id, &change->value, 1, reason) != 0) {
-        return -1;
-    }
-    if (config->listener != NULL && config->listener(config->listener_arg, change->id, &why) != 0) {
-        refuse(reason, "%s", why != NULL ? why : "failed to apply");
+    if (config->listener != NULL &&
+        config->listener(config->listener_arg, config_target(id), &why) != 0) {
+        config_refuse(reason, "%s", why != NULL ? why : "failed to apply");
         return -1;
     }
     return 0;
 }
 
-int config_set(struct config *config, const struct config_change *changes, size_t n, size_t *bad,
-               char reason[160])
+/* Assigns all, then tells the listener. `told`: how many it was asked about. */
+static int apply(struct config *config, const struct config_change *changes, const int *ids,
+                 size_t n, size_t *bad, size_t *told, char reason[CONFIG_REASON])
 {
-    char *before[CONFIG_COUNT] = {0};
-    char ignored[160];
-    const char *unused;
-    int rc;
-    pthread_mutex_lock(&config->setting);
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): all of `before` is freed at the end */
     for (size_t i = 0; i < n; i++) {
-        if (before[changes[i].id] == NULL) { /* a name given twice is refused further down */
-            before[changes[i].id] = config_show(config, changes[i].id);
-        }
-    }
-    rc = check_changes(changes, n, bad, reason);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
         *bad = i;
-        rc = apply_change(config, &changes[i], reason);
-    }
-    for (size_t i = 0; rc != 0 && i <= *bad; i++) {
-        enum config_id id = changes[i].id;
-        const char *old = before[id];
-        if (old != NULL && !(config_row(id)->flags & (CONFIG_FIXED | CONFIG_IMMUTABLE))) {
-            config_assign(config, id, &old, 1, ignored);
-            if (config->listener != NULL) {
-                config->listener(config->listener_arg, id, &unused);
-            }
+        if (config_assign(config, ids[i], &changes[i].value, 1, reason) != 0) {
+            return -1;
         }
     }
-    pthread_mutex_unlock(&config->setting);
-    for (int id = 0; id < CONFIG_COUNT; id++) {
-        free(before[id]);
+    for (size_t i = 0; i < n; i++) {
+        *bad = i;
+        *told = i + 1;
+        if (ask_listener(config, ids[i], reason) != 0) {
+            return -1;
+        }
     }
-    return rc;
+    return 0;
+}
+
+static void take_back(struct config *config, const int *ids, char *const *before, size_t n,
+                      size_t told)
+{
+    char unused[CONFIG_REASON];
+    for (size_t i = 0; i < n; i++) {
+        const char *old = before[i];
+        if (old != NULL) {
+            config_assign(config, ids[i], &old, 1, unused);
+        }
+    }
+    for (size_t i = 0; i < told; i++) {
+        ask_listener(config, ids[i], unused);
+    }
+}
+
+static enum config_set_result set_found(struct config *config, const struct config_change *changes,
+                                        const int *ids, size_t n, size_t *bad,
+                                        char reason[CONFIG_REASON])
+{
+    char **before = calloc(n, sizeof(*before));
+    size_t told = 0;
+    int rc = -1;
+    for (size_t i = 0; before != NULL && i < n; i++) {
+        before[i] = config_given(config, ids[i]);
+    }
+    if (before == NULL) {
+        config_refuse(reason, "out of memory");
+        return CONFIG_SET_FAILED;
+    }
+    rc = apply(config, changes, ids, n, bad, &told, reason);
+    if (rc != 0) {
+        take_back(config, ids, before, n, told);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (rc == 0) {
+            config_mention(config, ids[i]);
+        }
+        free(before[i]);
+    }
+    free(before);
+    return rc == 0 ? CONFIG_SET_OK : CONFIG_SET_FAILED;
+}
+
+enum config_set_result config_set(struct config *config, const struct config_change *changes,
+                                  size_t n, size_t *bad, char reason[CONFIG_REASON])
+{
+    int *ids = calloc(n, sizeof(*ids));
+    enum config_set_result result;
+    *bad = 0;
+    if (ids == NULL) {
+        config_refuse(reason, "out of memory");
+        return CONFIG_SET_FAILED;
+    }
+    result = find_rows(changes, n, ids, bad, reason);
+    if (result == CONFIG_SET_OK) {
+        pthread_mutex_lock(&config->setting);
+        result = set_found(config, changes, ids, n, bad, reason);
+        pthread_mutex_unlock(&config->setting);
+    }
+    free(ids);
+    return result;
 }

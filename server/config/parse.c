@@ -3,7 +3,8 @@
  *
  * The syntax is redis.conf's: one directive a line, '#' at a line's begin is a comment, words are
  * split by the rules of inline requests (quotes included). `include` reads files in place, patterns
- * expanded, names relative to the working directory, at most 16 deep.
+ * expanded (one that matches nothing is no error), names relative to the working directory, at most
+ * 16 deep.
  *
  * Threads: start-up only. The first error ends the reading; where it was is in struct config_error.
  */
@@ -45,19 +46,23 @@ static int fail(const struct source *source, const char *text, const char *reaso
 
 static int include(const struct source *source, const char *pattern, const char *text)
 {
+    bool wild = strpbrk(pattern, "*?[") != NULL;
     glob_t found;
     int rc = 0;
     if (source->depth + 1 >= MAX_DEPTH) {
         return fail(source, text, "includes are nested too deeply");
     }
-    if (glob(pattern, GLOB_NOCHECK, NULL, &found) != 0) {
-        return fail(source, text, "the pattern cannot be expanded");
+    rc = glob(pattern, wild ? 0 : GLOB_NOCHECK, NULL, &found);
+    if (rc != 0) {
+        return wild && rc == GLOB_NOMATCH ? 0
+                                          : fail(source, text, "the pattern cannot be expanded");
     }
     for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++) {
         rc = load_file(source->config, found.gl_pathv[i], source->depth + 1, source->error);
         if (rc != 0 && source->error->line == 0) { /* it cannot be read: say who wanted it */
             char reason[sizeof(source->error->reason)];
-            memcpy(reason, source->error->reason, sizeof(reason));
+            snprintf(reason, sizeof(reason), "%.160s: %.80s", found.gl_pathv[i],
+                     source->error->reason);
             fail(source, text, reason);
         }
     }
@@ -65,27 +70,11 @@ static int include(const struct source *source, const char *pattern, const char 
     return rc;
 }
 
-static void warn_fixed(struct config *config, enum config_id id, const char *const *words, size_t n)
-{
-    char text[320], joined[128] = "";
-    char *value = config_show(config, id);
-    for (size_t i = 0; i < n; i++) {
-        size_t used = strlen(joined);
-        snprintf(joined + used, sizeof(joined) - used, "%s%s", i > 0 ? " " : "", words[i]);
-    }
-    if (config->warn != NULL && value != NULL && strcasecmp(value, joined) != 0) {
-        snprintf(text, sizeof(text), "'%s %s' changes nothing: Pando's is '%s' always. %s",
-                 config_row(id)->name, joined, value, config_row(id)->doc);
-        config->warn(config->warn_arg, text);
-    }
-    free(value);
-}
-
 /* One directive, in words. `text` is what an error shows. */
 static int directive(const struct source *source, const char *const *words, size_t n,
                      const char *text)
 {
-    char reason[160];
+    char reason[CONFIG_REASON];
     int id;
     if (strcasecmp(words[0], "include") == 0) {
         return n == 2 ? include(source, words[1], text)
@@ -95,26 +84,28 @@ static int directive(const struct source *source, const char *const *words, size
     if (id < 0 || n < 2) {
         return fail(source, text, "Bad directive or wrong number of arguments");
     }
-    if (config_row(id)->flags & CONFIG_FIXED) {
-        warn_fixed(source->config, id, words + 1, n - 1);
-        return 0;
-    }
+    config_mention(source->config, id);
     if (config_assign(source->config, id, words + 1, n - 1, reason) != 0) {
         return fail(source, config_row(id)->flags & CONFIG_SECRET ? words[0] : text, reason);
     }
     return 0;
 }
 
-/* Splits one line and runs it. */
-static int run_line(struct source *source, char *line, size_t len)
+void config_free_words(char **words, int n)
+{
+    for (int i = 0; i < n; i++) {
+        free(words[i]);
+    }
+    free(words);
+}
+
+int config_split(const char *line, size_t len, char ***words)
 {
     struct resp_args args = {0};
-    const char *words[MAX_WORDS];
-    char *copies[MAX_WORDS];
-    size_t n;
-    int rc = 0;
+    int n = 0;
+    *words = NULL;
     while (len > 0 && isspace((unsigned char)line[len - 1])) {
-        line[--len] = '\0';
+        len--;
     }
     while (len > 0 && isspace((unsigned char)*line)) {
         line++, len--;
@@ -122,59 +113,103 @@ static int run_line(struct source *source, char *line, size_t len)
     if (len == 0 || line[0] == '#') {
         return 0;
     }
-    if (memchr(line, '\0', len) != NULL || resp_split_line(line, len, &args) != 0) {
-        resp_args_free(&args);
-        return fail(source, line, "Unbalanced quotes in configuration line");
-    }
-    for (n = 0; n < args.n && n < MAX_WORDS; n++) {
-        words[n] = copies[n] = strndup(args.v[n].data, args.v[n].len);
-    }
-    if (args.n > MAX_WORDS) {
-        rc = fail(source, line, "too many words");
-    } else if (n > 0) {
-        rc = directive(source, words, n, line);
-    }
-    for (size_t i = 0; i < n; i++) {
-        free(copies[i]);
+    if (memchr(line, '\0', len) != NULL || resp_split_line(line, len, &args) != 0 ||
+        args.n > MAX_WORDS) {
+        n = -1;
+    } else if (args.n > 0) {
+        *words = calloc(args.n + 1, sizeof(char *));
+        for (size_t i = 0; *words != NULL && i < args.n; i++) {
+            (*words)[i] = strndup(args.v[i].data, args.v[i].len);
+            n += (*words)[i] != NULL && strlen((*words)[i]) == args.v[i].len;
+        }
+        if (*words == NULL || (size_t)n < args.n) { /* no memory, or a NUL was written as \x00 */
+            config_free_words(*words, *words == NULL ? 0 : (int)args.n);
+            *words = NULL;
+            n = -1;
+        }
     }
     resp_args_free(&args);
+    return n;
+}
+
+/* Splits one line and runs it. */
+static int run_line(struct source *source, char *line, size_t len)
+{
+    char **words;
+    int rc, n = config_split(line, len, &words);
+    if (n == 0) {
+        return 0;
+    }
+    while (len > 0 && isspace((unsigned char)line[len - 1])) {
+        line[--len] = '\0';
+    }
+    line += strspn(line, " \t\r\n\v\f");
+    if (n < 0) {
+        return fail(source, line, "Unbalanced quotes in configuration line");
+    }
+    rc = directive(source, (const char *const *)words, (size_t)n, line);
+    config_free_words(words, n);
+    return rc;
+}
+
+static int load_stream(struct config *config, FILE *from, const char *name, unsigned depth,
+                       struct config_error *error)
+{
+    struct source source = {config, error, name, 0, depth};
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t len;
+    int rc = 0;
+    while (rc == 0 && (errno = 0, len = getline(&line, &cap, from)) >= 0) {
+        source.line++;
+        rc = len > MAX_LINE ? fail(&source, "", "the line is too long")
+                            : run_line(&source, line, (size_t)len);
+    }
+    if (rc == 0 && ferror(from)) {
+        source.line = 0;
+        rc = fail(&source, "", strerror(errno != 0 ? errno : EIO));
+    }
+    free(line);
     return rc;
 }
 
 static int load_file(struct config *config, const char *path, unsigned depth,
                      struct config_error *error)
 {
-    struct source source = {config, error, path, 0, depth};
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t len;
-    int rc = 0;
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    bool input = depth == 0 && strcmp(path, "-") == 0;
+    FILE *file = input ? stdin : fopen(path, "re");
+    int rc;
     if (file == NULL) {
+        struct source source = {config, error, path, 0, depth};
         return fail(&source, "", strerror(errno));
     }
-    while (rc == 0 && (errno = 0, len = getline(&line, &cap, file)) >= 0) {
-        source.line++;
-        rc = len > MAX_LINE ? fail(&source, "", "the line is too long")
-                            : run_line(&source, line, (size_t)len);
-    }
-    if (rc == 0 && ferror(file)) {
-        source.line = 0;
-        rc = fail(&source, "", strerror(errno != 0 ? errno : EIO));
-    }
-    free(line);
-    if (file != stdin) {
+    rc = load_stream(config, file, input ? "standard input" : path, depth, error);
+    if (!input) {
         fclose(file);
     }
     return rc;
 }
 
-int config_load_file(struct config *config, const char *path, struct config_error *error)
+int config_load_stream(struct config *config, FILE *from, const char *name,
+                       struct config_error *error)
 {
-    return load_file(config, path, 0, error);
+    int rc;
+    config->loading = true;
+    rc = load_stream(config, from, name, 0, error);
+    config->loading = false;
+    return rc;
 }
 
-int config_load_args(struct config *config, int argc, char **argv, struct config_error *error)
+int config_load_file(struct config *config, const char *path, struct config_error *error)
+{
+    int rc;
+    config->loading = true;
+    rc = load_file(config, path, 0, error);
+    config->loading = false;
+    return rc;
+}
+
+static int load_args(struct config *config, int argc, char **argv, struct config_error *error)
 {
     struct source source = {config, error, "command line", 0, 0};
     for (int i = 0; i < argc;) {
@@ -197,4 +232,13 @@ int config_load_args(struct config *config, int argc, char **argv, struct config
         }
     }
     return 0;
+}
+
+int config_load_args(struct config *config, int argc, char **argv, struct config_error *error)
+{
+    int rc;
+    config->loading = true;
+    rc = load_args(config, argc, argv, error);
+    config->loading = false;
+    return rc;
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <time.h>
 
 struct clients {
@@ -92,6 +93,8 @@ void clients_address(const struct sockaddr_storage *address, char *text, size_t 
         const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
         inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
         snprintf(text, size, "[%s]:%u", host, ntohs(in6->sin6_port));
+    } else if (address->ss_family == AF_UNIX) {
+        snprintf(text, size, "%s:0", ((const struct sockaddr_un *)address)->sun_path);
     } else {
         const struct sockaddr_in *in = (const struct sockaddr_in *)address;
         inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
@@ -99,9 +102,25 @@ void clients_address(const struct sockaddr_storage *address, char *text, size_t 
     }
 }
 
+bool clients_is_local(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET6) {
+        const struct in6_addr *in6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+        return IN6_IS_ADDR_LOOPBACK(in6);
+    }
+    return address->ss_family == AF_UNIX ||
+           ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+/* A Unix socket's peer has no address of its own. */
+static const struct sockaddr_storage *peer_of(const struct conn *conn)
+{
+    return conn->local.ss_family == AF_UNIX ? &conn->local : &conn->peer;
+}
+
 static bool matches(const struct conn *conn, const struct client_filter *filter)
 {
-    char text[64];
+    char text[CLIENTS_ADDRESS_MAX];
     bool found = filter->ids == NULL;
     for (size_t i = 0; filter->ids != NULL && i < filter->id_count; i++) {
         found |= filter->ids[i] == conn->session.id;
@@ -110,7 +129,7 @@ static bool matches(const struct conn *conn, const struct client_filter *filter)
         return false;
     }
     if (filter->addr != NULL) {
-        clients_address(&conn->peer, text, sizeof(text));
+        clients_address(peer_of(conn), text, sizeof(text));
         found = strcmp(text, filter->addr) == 0;
     }
     if (found && filter->laddr != NULL) {
@@ -124,19 +143,23 @@ static void describe(FILE *to, const struct conn *conn)
 {
     const struct session *s = &conn->session;
     const struct command *last = s->last;
-    char peer[64], local[64];
+    char peer[CLIENTS_ADDRESS_MAX], local[CLIENTS_ADDRESS_MAX];
+    const char *flags = s->multi ? "x" : "N";
     struct timespec now;
     int64_t ms;
     size_t unsent = conn->output_bytes;
     clock_gettime(CLOCK_REALTIME, &now);
     ms = (int64_t)now.tv_sec * 1000;
-    clients_address(&conn->peer, peer, sizeof(peer));
+    clients_address(peer_of(conn), peer, sizeof(peer));
+    if (conn->local.ss_family == AF_UNIX) {
+        flags = s->multi ? "xU" : "U";
+    }
     clients_address(&conn->local, local, sizeof(local));
     fprintf(to, "id=%llu addr=%s laddr=%s fd=%d name=%s age=%lld idle=%lld flags=%s db=%u sub=0 ",
             (unsigned long long)s->id, peer, local, conn->fd, s->name != NULL ? s->name : "",
             (long long)(ms > conn->created_ms ? (ms - conn->created_ms) / 1000 : 0),
-            (long long)(ms > conn->active_ms ? (ms - conn->active_ms) / 1000 : 0),
-            s->multi ? "x" : "N", session_db(s));
+            (long long)(ms > conn->active_ms ? (ms - conn->active_ms) / 1000 : 0), flags,
+            session_db(s));
     fprintf(to, "psub=0 ssub=0 multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 ",
             s->multi ? (int)s->queued : -1, (size_t)conn->input_bytes);
     fprintf(to,

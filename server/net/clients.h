@@ -30,7 +30,11 @@ struct clients_statistics {
 };
 void clients_statistics(struct clients *clients, struct clients_statistics *s);
 
-/* "127.0.0.1:6379" */
+#define CLIENTS_ADDRESS_MAX 160
+
+/* Whether an address is of this machine's loopback interface, or a Unix socket's. */
+bool clients_is_local(const struct sockaddr_storage *address);
+/* "127.0.0.1:6379", "[::1]:6379", "/path:0" */
 void clients_address(const struct sockaddr_storage *address, char *text, size_t size);
 
 #endif

@@ -16,6 +16,11 @@
 #define MIN_RECEIVE (16u * 1024)
 #define MAX_DISCARD (16u * 1024 * 1024)
 
+void conn_touch(struct conn *conn)
+{
+    atomic_store_explicit(&conn->active_ms, conn->loop->now_ms, memory_order_relaxed);
+}
+
 static void note_output(struct conn *conn)
 {
     atomic_store_explicit(&conn->output_bytes, conn_unsent(conn), memory_order_relaxed);
@@ -42,6 +47,7 @@ static void want_write(struct conn *conn, bool want)
     }
     conn->writing = want;
     if (want) {
+        loop_watch(conn);
         event_add(&conn->write_event, NULL);
     } else {
         event_del(&conn->write_event);
@@ -109,6 +115,7 @@ static void end(struct conn *conn)
     }
     conn->stage = CONN_LINGERING;
     conn->linger_since = conn->loop->now_ms;
+    loop_watch(conn);
     conn_want_read(conn, true);
 }
 
@@ -148,6 +155,7 @@ void conn_flush(struct conn *conn)
             return;
         }
         conn->backlog_off += (size_t)n;
+        conn_touch(conn);
     }
     if (conn->stage != CONN_DEAD) {
         backlog_sent(conn);
@@ -280,7 +288,7 @@ size_t conn_receive(struct conn *conn, char *space, size_t room)
         return 0;
     }
     metrics_add(&conn->loop->metrics->input_bytes, (uint64_t)n);
-    atomic_store_explicit(&conn->active_ms, conn->loop->now_ms, memory_order_relaxed);
+    conn_touch(conn);
     if (own) {
         conn->in_len += (size_t)n;
         conn->data = conn->in;

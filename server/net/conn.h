@@ -70,11 +70,13 @@ struct conn {
     struct conn *prev, *next;
     struct sockaddr_storage peer, local;
     int64_t created_ms;
-    _Atomic int64_t active_ms;                /* last input */
+    _Atomic int64_t active_ms;                /* last input, or output of a backlog */
     _Atomic size_t input_bytes, output_bytes; /* in buffers now, for CLIENT LIST */
 
-    /* The loop's list of all its connections. */
+    /* The loop's list of all its connections, and its deadlines. */
     struct conn *loop_prev, *loop_next;
+    struct conn *due_prev, *due_next;
+    int64_t due_second; /* 0: not filed */
 
     struct mail mail;    /* MAIL_CLIENT: arrival, then a kill notice */
     _Atomic bool notice; /* `mail` is on its way (from the start: the arrival) */
@@ -88,6 +90,8 @@ void conn_send(struct conn *conn, const char *bytes, size_t len);
 void conn_send_out(struct conn *conn, struct resp_out *out);
 /* Sends of the backlog what the socket takes. */
 void conn_flush(struct conn *conn);
+/* Something was received or sent: the connection is not idle. */
+void conn_touch(struct conn *conn);
 /* Bytes waiting to be sent. */
 size_t conn_unsent(const struct conn *conn);
 /* Bytes of replies that may be produced before the hard limit. */

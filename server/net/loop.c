@@ -21,6 +21,21 @@
 
 #define LINGER_MS 1000
 
+/* Redis's own words. */
+static const char protected_mode_text[] =
+    "-DENIED Redis is running in protected mode because protected mode is enabled and no password "
+    "is set for the default user. In this mode connections are only accepted from the loopback "
+    "interface. If you want to connect from external computers to Redis you may adopt one of the "
+    "following solutions: 1) Just disable protected mode sending the command 'CONFIG SET "
+    "protected-mode no' from the loopback interface by connecting to Redis from the same host the "
+    "server is running, however MAKE SURE Redis is not publicly accessible from internet if you do "
+    "so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable "
+    "the protected mode by editing the Redis configuration file, and setting the protected mode "
+    "option to 'no', and then restarting the server. 3) If you started the server manually just "
+    "for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication "
+    "password for the default user. NOTE: You only need to do one of the above things in order for "
+    "the server to start accepting connections from the outside.\r\n";
+
 /* ---- connections ---------------------------------------------------------------------------- */
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -80,12 +95,16 @@ static void conn_arrive(struct loop *loop, struct conn *conn)
         conn_kill(conn);
         return;
     }
+    if (loop->timeout_ms > 0) {
+        deadlines_set(&loop->deadlines, conn, conn->active_ms + loop->timeout_ms);
+    }
     conn_want_read(conn, true);
 }
 
 void loop_conn_died(struct loop *loop, struct conn *conn)
 {
     clients_remove(loop->clients, conn);
+    deadlines_drop(&loop->deadlines, conn);
     close(conn->fd);
     *(conn->loop_prev != NULL ? &conn->loop_prev->loop_next : &loop->conns) = conn->loop_next;
     if (conn->loop_next != NULL) {
@@ -119,15 +138,6 @@ static void bury_dead(struct loop *loop)
     }
 }
 
-static void refuse(struct loop *loop, int fd)
-{
-    static const char text[] = "-ERR max number of clients reached\r\n";
-    ssize_t n = send(fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)n; /* it is closed either way */
-    metrics_add(&loop->metrics->rejected, 1);
-    close(fd);
-}
-
 static void set_socket_options(struct loop *loop, int fd)
 {
     int on = 1, idle = (int)config_number(loop->env->config, CONFIG_TCP_KEEPALIVE);
@@ -141,11 +151,33 @@ static void set_socket_options(struct loop *loop, int fd)
     }
 }
 
-void loop_accept(struct loop *loop, int fd)
+static void refuse(int fd, const char *text, struct metrics_thread *metrics)
+{
+    ssize_t n = send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)n; /* it is closed either way */
+    metrics_add(&metrics->rejected, 1);
+    close(fd);
+}
+
+/* Why a connection may not come in, or NULL. Registers it. */
+static const char *admit(struct loop *loop, struct conn *conn)
+{
+    if (!conn->session.authenticated || clients_is_local(&conn->peer) ||
+        config_number(loop->env->config, CONFIG_PROTECTED_MODE) == 0) {
+        size_t most = (size_t)config_number(loop->env->config, CONFIG_MAXCLIENTS);
+        return clients_add(loop->clients, conn, most) == 0
+                   ? NULL
+                   : "-ERR max number of clients reached\r\n";
+    }
+    return protected_mode_text;
+}
+
+void loop_accept(struct loop *loop, int fd, struct metrics_thread *metrics)
 {
     struct conn *conn = calloc(1, sizeof(*conn));
     socklen_t peer = sizeof(conn->peer), local = sizeof(conn->local);
     char *password = config_text(loop->env->config, CONFIG_REQUIREPASS);
+    const char *refusal;
     if (conn == NULL || password == NULL) {
         free(conn);
         free(password);
@@ -162,13 +194,17 @@ void loop_accept(struct loop *loop, int fd)
     conn->active_ms = conn->created_ms;
     getpeername(fd, (struct sockaddr *)&conn->peer, &peer);
     getsockname(fd, (struct sockaddr *)&conn->local, &local);
-    if (clients_add(loop->clients, conn,
-                    (size_t)config_number(loop->env->config, CONFIG_MAXCLIENTS)) != 0) {
+    refusal = admit(loop, conn);
+    if (refusal != NULL) {
         free(conn);
-        refuse(loop, fd);
+        refuse(fd, refusal, metrics);
         return;
     }
-    set_socket_options(loop, fd);
+    if (conn->local.ss_family != AF_UNIX) {
+        set_socket_options(loop, fd);
+    }
+    logger_write(loop->env->log, LOG_VERBOSE, "Accepted client id=%llu",
+                 (unsigned long long)conn->session.id);
     loop_adopt(loop, conn);
 }
 
@@ -204,6 +240,7 @@ static void take_unit_back(struct loop *loop, struct unit *unit)
     struct conn *conn = unit->owner;
     assert(conn->unit == unit);
     conn->unit = NULL;
+    conn_touch(conn);
     conn_send_out(conn, &unit->out);
     if (unit->out.status != 0) {
         conn_over_limit(conn);
@@ -239,6 +276,7 @@ static void begin_stop(struct loop *loop)
     for (struct conn *conn = loop->conns; conn != NULL; conn = next) {
         next = conn->loop_next;
         conn_want_read(conn, false);
+        loop_watch(conn);
         if (conn->stage == CONN_LINGERING) {
             conn_kill(conn);
         } else if (conn->unit == NULL) {
@@ -325,19 +363,68 @@ static void on_inbox(evutil_socket_t fd, short what, void *arg)
     mailbox_clear(arg);
 }
 
+/* ---- deadlines ------------------------------------------------------------------------------ */
+
 /* Has been idle, has lingered, or has taken its replies for too long. */
-static bool is_overdue(const struct loop *loop, const struct conn *conn, int64_t idle)
+static bool is_overdue(const struct loop *loop, const struct conn *conn)
 {
     return (loop->stopping && loop->now_ms >= loop->stop_at) ||
            (conn->stage == CONN_LINGERING && loop->now_ms - conn->linger_since >= LINGER_MS) ||
-           (idle > 0 && conn->unit == NULL && loop->now_ms - conn->active_ms > idle);
+           (loop->timeout_ms > 0 && conn->unit == NULL &&
+            loop->now_ms - conn->active_ms >= loop->timeout_ms);
+}
+
+/* Looks at a connection and files it under the moment when it is to be looked at again. */
+static void look_at(void *arg, struct conn *conn)
+{
+    struct loop *loop = arg;
+    int64_t next = INT64_MAX, soon = loop->now_ms + 1000;
+    if (is_overdue(loop, conn)) {
+        logger_write(loop->env->log, LOG_VERBOSE, "Closing client id=%llu: nothing came from it",
+                     (unsigned long long)conn->session.id);
+        conn_kill(conn);
+        return;
+    }
+    conn_check_soft_limit(conn, loop->now_ms);
+    if (conn->stage == CONN_DEAD) {
+        return;
+    }
+    if (loop->timeout_ms > 0) {
+        next = conn->active_ms + loop->timeout_ms;
+    }
+    if (loop->stopping || conn->stage == CONN_LINGERING ||
+        (loop->soft_limit > 0 && conn_unsent(conn) > 0) || (next < soon && conn->unit != NULL)) {
+        next = soon;
+    }
+    if (next != INT64_MAX) {
+        deadlines_set(&loop->deadlines, conn, next);
+    }
+}
+
+void loop_watch(struct conn *conn)
+{
+    deadlines_hasten(&conn->loop->deadlines, conn, conn->loop->now_ms + 1000);
+}
+
+/* After a CONFIG SET everybody is looked at. */
+static void follow_settings(struct loop *loop)
+{
+    int64_t timeout = config_number(loop->env->config, CONFIG_TIMEOUT) * 1000;
+    uint64_t hard, soft, seconds;
+    config_output_limits(loop->env->config, &hard, &soft, &seconds);
+    if (timeout == loop->timeout_ms && soft == loop->soft_limit) {
+        return;
+    }
+    loop->timeout_ms = timeout;
+    loop->soft_limit = soft;
+    for (struct conn *conn = loop->conns; conn != NULL; conn = conn->loop_next) {
+        deadlines_set(&loop->deadlines, conn, loop->now_ms);
+    }
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct loop *loop = arg;
-    int64_t idle = config_number(loop->env->config, CONFIG_TIMEOUT) * 1000;
-    struct conn *next;
     (void)fd;
     (void)what;
     loop->now_ms = exec_now(loop->env);
@@ -346,14 +433,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
         metrics_sample(loop->env->metrics, loop->now_ms);
         regime_sample(loop->env->regime);
     }
-    for (struct conn *conn = loop->conns; conn != NULL; conn = next) {
-        next = conn->loop_next;
-        if (is_overdue(loop, conn, idle)) {
-            conn_kill(conn);
-        } else {
-            conn_check_soft_limit(conn, loop->now_ms);
-        }
-    }
+    follow_settings(loop);
+    deadlines_tick(&loop->deadlines, loop->now_ms, look_at, loop);
 }
 
 static bool loop_ended(const struct loop *loop)
@@ -419,6 +500,8 @@ int loop_init(struct loop *loop, struct exec_env *env, struct clients *clients)
     loop->env = env;
     loop->clients = clients;
     loop->now_ms = exec_now(env);
+    deadlines_init(&loop->deadlines, loop->now_ms);
+    follow_settings(loop);
     loop->room.home = &loop->box;
     loop->stop_mail.kind = MAIL_STOP;
     loop->metrics = metrics_thread(env->metrics);

@@ -22,6 +22,7 @@
 #include "server/exec/writer.h"
 #include "server/net/clients.h"
 #include "server/net/conn.h"
+#include "server/net/deadlines.h"
 
 #include <pthread.h>
 
@@ -70,6 +71,9 @@ struct loop {
     struct writer_room room;
     struct conn *conns, *dead;
     size_t conn_n;
+    struct deadlines deadlines;
+    int64_t timeout_ms; /* the directives that deadlines follow, as of the last tick */
+    uint64_t soft_limit;
     bool sampler;           /* takes the samples for INFO's rates */
     _Atomic uint64_t ticks; /* of the timer, one a second: shows that the loop turns */
     bool stopping;
@@ -89,9 +93,12 @@ void loop_stop(struct loop *loop);
 
 /* A new connection for this loop. Any thread. */
 void loop_adopt(struct loop *loop, struct conn *conn);
-/* Makes a connection of an accepted socket and gives it to the loop; closes it if there are too
- * many. Any thread. */
-void loop_accept(struct loop *loop, int fd);
+/* Makes a connection of an accepted socket and gives it to the loop; refuses it if there are too
+ * many, or if it comes from outside in protected mode. `metrics`: the calling thread's. Any thread.
+ */
+void loop_accept(struct loop *loop, int fd, struct metrics_thread *metrics);
+/* Has a connection looked at within a second: it has unread replies, or lingers. */
+void loop_watch(struct conn *conn);
 
 /* conn.c tells that a connection's socket is done with. */
 void loop_conn_died(struct loop *loop, struct conn *conn);

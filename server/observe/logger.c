@@ -10,13 +10,21 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 struct logger {
-    int fd;
+    int fd;     /* its number stays when the file is opened anew */
+    char *path; /* NULL: standard output */
     _Atomic int level;
 };
+
+static int open_file(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    return fd < 0 ? -errno : fd;
+}
 
 int logger_open(const char *path, enum log_level level, struct logger **log)
 {
@@ -25,10 +33,11 @@ int logger_open(const char *path, enum log_level level, struct logger **log)
         return -ENOMEM;
     }
     l->level = level;
-    l->fd = path[0] == '\0' ? STDOUT_FILENO
-                            : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (l->fd < 0) {
-        int rc = -errno;
+    l->path = path[0] == '\0' ? NULL : strdup(path);
+    l->fd = l->path == NULL ? STDOUT_FILENO : open_file(path);
+    if (l->fd < 0 || (path[0] != '\0' && l->path == NULL)) {
+        int rc = l->fd < 0 ? l->fd : -ENOMEM;
+        free(l->path);
         free(l);
         return rc;
     }
@@ -38,10 +47,28 @@ int logger_open(const char *path, enum log_level level, struct logger **log)
 
 void logger_close(struct logger *log)
 {
-    if (log != NULL && log->fd != STDOUT_FILENO) {
+    if (log != NULL && log->path != NULL) {
         close(log->fd);
+        free(log->path);
     }
     free(log);
+}
+
+int logger_reopen(struct logger *log)
+{
+    int fd, rc = 0;
+    if (log->path == NULL) {
+        return 0;
+    }
+    fd = open_file(log->path);
+    if (fd < 0) {
+        return fd;
+    }
+    if (dup3(fd, log->fd, O_CLOEXEC) < 0) {
+        rc = -errno;
+    }
+    close(fd);
+    return rc;
 }
 
 void logger_set_level(struct logger *log, enum log_level level)

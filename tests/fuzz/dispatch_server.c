@@ -29,6 +29,20 @@ struct config *server_config(struct server *server)
     return server->env.config;
 }
 
+/* It runs without a file. */
+bool server_has_config_file(struct server *server)
+{
+    (void)server;
+    return false;
+}
+
+int server_rewrite_config(struct server *server, char *reason)
+{
+    (void)server;
+    reason[0] = '\0';
+    return -1;
+}
+
 int server_client_rename(struct server *server, struct session *session, const char *name,
                          size_t len)
 {
@@ -177,8 +191,8 @@ static void restore_settings(struct server *server)
     server->configured = false;
     for (int id = 0; id < CONFIG_COUNT; id++) {
         char *is = config_show(server->env.config, id), *value = config_show(wanted, id);
-        struct config_change change = {(enum config_id)id, value};
-        char reason[160];
+        struct config_change change = {config_row(id)->name, value};
+        char reason[CONFIG_REASON];
         size_t bad;
         FUZZ_CHECK(is != NULL && value != NULL);
         if (strcmp(is, value) != 0 && id != CONFIG_APPENDFSYNC) {

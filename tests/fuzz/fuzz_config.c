@@ -129,7 +129,7 @@ static void write_shown(const struct shown *shown)
     FUZZ_CHECK(file != NULL);
     for (int id = 0; id < CONFIG_COUNT; id++) {
         const char *value = shown->values[id];
-        if (id == CONFIG_APPENDFSYNC) {
+        if (id == CONFIG_APPENDFSYNC || (config_row(id)->flags & CONFIG_FILE_ONLY)) {
             continue;
         }
         fputs(config_row(id)->name, file);
@@ -238,13 +238,10 @@ static void try_set(char **words, int n, unsigned choice)
     struct config_change changes[MAX_WORDS];
     struct config *config = new_config();
     struct shown before, after;
-    char reason[160] = "";
+    char reason[CONFIG_REASON] = "";
     size_t count = 0, bad = SIZE_MAX;
     for (int i = 0; i + 1 < n; i += 2) {
-        int id = config_find(words[i]);
-        if (id >= 0) {
-            changes[count++] = (struct config_change){(enum config_id)id, words[i + 1]};
-        }
+        changes[count++] = (struct config_change){words[i], words[i + 1]};
     }
     show(config, &before);
     config_listen(config, refuse_sometimes, &choice);

@@ -65,14 +65,14 @@ def test_a_file_may_include_others_which_then_win(configured, tmp_path):
 @pytest.mark.own
 def test_an_include_that_is_missing_is_named_with_the_line_that_wants_it(configured, tmp_path):
     log = refused(configured(f"\ninclude {tmp_path}/none.conf\n"))
-    assert "test.conf, line 2:" in log
+    assert "test.conf:2:" in log
     assert "none.conf" in log
 
 
 @pytest.mark.own
 def test_an_include_of_itself_ends_with_an_error(configured, tmp_path):
     log = refused(configured(f"include {tmp_path}/test.conf\n"))
-    assert "test.conf, line 1:" in log
+    assert "test.conf:1:" in log
 
 
 def test_the_command_line_wins_over_the_file(configured):
@@ -98,8 +98,8 @@ def test_the_command_line_wins_over_the_file(configured):
 )
 def test_an_error_in_the_file_names_file_line_and_reason(configured, text, line, reason):
     log = refused(configured(text))
-    assert f"test.conf, line {line}:" in log
-    assert reason in log.split(f"test.conf, line {line}:", 1)[1]
+    assert f"test.conf:{line}:" in log
+    assert reason in log.split(f"test.conf:{line}:", 1)[1]
 
 
 @pytest.mark.own
@@ -121,7 +121,7 @@ def test_a_configuration_file_that_does_not_exist_is_named(make_server, tmp_path
 def test_arbitrary_bytes_as_a_configuration_file_give_an_error(make_server, tmp_path):
     path = tmp_path / "bytes.conf"
     path.write_bytes(bytes(range(256)) * 64)
-    assert "bytes.conf, line 1:" in refused(make_server(config=path))
+    assert "bytes.conf:1:" in refused(make_server(config=path))
 
 
 @pytest.mark.own

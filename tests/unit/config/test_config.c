@@ -46,15 +46,26 @@ static int load(struct config *config, const char *text, struct config_error *er
     return rc;
 }
 
-static void every_row_has_a_name_a_default_and_a_text(void **state)
+static void every_row_has_one_class_and_what_belongs_to_it(void **state)
 {
     (void)state;
     for (int id = 0; id < CONFIG_COUNT; id++) {
         const struct config_row *row = config_row(id);
+        const char *class = config_class(row);
         assert_non_null(row->name);
         assert_non_null(row->value);
-        assert_non_null(row->doc);
+        assert_true(row->doc != NULL && row->doc[0] != '\0');
         assert_int_equal(config_find(row->name), id);
+        assert_int_not_equal(row->flags & (CONFIG_NOOP | CONFIG_REFUSED),
+                             CONFIG_NOOP | CONFIG_REFUSED);
+        assert_int_equal(strcmp(class, "effective") == 0, row->test != NULL);
+        if (row->alias != NULL) {
+            const struct config_row *target = config_row(config_find(row->alias));
+            assert_null(target->alias);
+            assert_int_equal(target->type, row->type);
+            assert_string_equal(config_class(target), class);
+            assert_string_equal(target->value, row->value);
+        }
     }
 }
 
@@ -63,11 +74,19 @@ static void sizes_take_redis_units(void **state)
     static const struct {
         const char *text;
         int64_t value;
-    } good[] = {{"0", 0},         {"12", 12},         {"3b", 3},
-                {"1k", 1000},     {"1kb", 1024},      {"2M", 2000000},
-                {"2mB", 2097152}, {"1g", 1000000000}, {"1GB", 1073741824}};
-    static const char *const bad[] = {
-        "", "k", "-1", "1x", "1 k", "1.5mb", "99999999999999999999", "999999999999gb"};
+    } good[] = {{"", 0},
+                {"0", 0},
+                {"99999999999999999999", -1},
+                {"99999999999gb", -1},
+                {"12", 12},
+                {"3b", 3},
+                {"1k", 1000},
+                {"1kb", 1024},
+                {"2M", 2000000},
+                {"2mB", 2097152},
+                {"1g", 1000000000},
+                {"1GB", 1073741824}};
+    static const char *const bad[] = {"-1", "1x", "1 k", "1.5mb", "0x1", "kk"};
     int64_t value;
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -95,7 +114,8 @@ static void a_file_sets_values_and_the_last_one_counts(void **state)
     assert_shown(config, CONFIG_PROTO_MAX_BULK_LEN, "2097152");
     assert_shown(config, CONFIG_DURABILITY, "everysec");
     assert_shown(config, CONFIG_APPENDFSYNC, "everysec");
-    assert_shown(config, CONFIG_CLIENT_OUTPUT_BUFFER_LIMIT, "normal 1048576 2048 3");
+    assert_shown(config, CONFIG_CLIENT_OUTPUT_BUFFER_LIMIT,
+                 "normal 1048576 2048 3 slave 268435456 67108864 60 pubsub 1 1 1");
 }
 
 static void a_wrong_line_is_named_with_its_number_and_the_reason(void **state)
@@ -141,42 +161,94 @@ static void count_warning(void *arg, const char *text)
     ++*(int *)arg;
 }
 
-static void a_fixed_directive_changes_nothing_and_warns_if_it_would(void **state)
+static void a_directive_without_effect_is_kept_and_warned_about_once(void **state)
 {
+    struct config_change change = {"Appendonly", "no"};
     struct config_error error;
     int warnings = 0;
+    size_t bad;
+    char reason[CONFIG_REASON];
+    assert_int_equal(load(*state, "save 60 1\nsave 5 100\nmaxmemory 1gb\n", &error), 0);
     config_on_warning(*state, count_warning, &warnings);
-    assert_int_equal(load(*state, "appendonly yes\n", &error), 0);
-    assert_int_equal(warnings, 0);
-    assert_int_equal(load(*state, "appendonly no\nsave 60 1\n", &error), 0);
+    assert_int_equal(warnings, 2); /* what came before somebody listened */
+    assert_int_equal(load(*state, "save 7 7\n", &error), 0);
     assert_int_equal(warnings, 2);
-    assert_shown(*state, CONFIG_APPENDONLY, "yes");
-    assert_shown(*state, CONFIG_SAVE, "");
+    assert_shown(*state, config_find("save"), "60 1 5 100 7 7");
+    assert_shown(*state, config_find("maxmemory"), "1073741824");
+    assert_int_equal(load(*state, "save \"\"\n", &error), 0);
+    assert_shown(*state, config_find("save"), "");
+    assert_int_equal(config_set(*state, &change, 1, &bad, reason), CONFIG_SET_OK);
+    assert_int_equal(config_set(*state, &change, 1, &bad, reason), CONFIG_SET_OK);
+    assert_int_equal(warnings, 3);
+    assert_shown(*state, config_find("appendonly"), "no");
+}
+
+static void a_refused_directive_takes_its_default_only_and_says_why(void **state)
+{
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        const struct config_row *row = config_row(id);
+        const char *other = row->type == CONFIG_BOOL   ? row->value[0] == 'y' ? "no" : "yes"
+                            : row->type == CONFIG_ENUM ? "optional"
+                            : row->type == CONFIG_INT  ? "7"
+                                                       : "a b";
+        struct config_error error = {0};
+        char text[256];
+        if (!(row->flags & CONFIG_REFUSED)) {
+            continue;
+        }
+        snprintf(text, sizeof(text), row->type == CONFIG_STRING ? "%s \"%s\"\n" : "%s %s\n",
+                 row->name, other);
+        assert_int_equal(load(*state, text, &error), -1);
+        assert_int_equal(error.line, 1);
+        assert_string_equal(error.reason, row->doc);
+        if (!(row->flags & CONFIG_FILE_ONLY)) {
+            snprintf(text, sizeof(text), "%s \"%s\"\n", row->name, row->value);
+            assert_int_equal(load(*state, text, &error), 0);
+            assert_shown(*state, id, row->value);
+        }
+    }
+}
+
+static void another_name_has_the_same_value(void **state)
+{
+    struct config_change change = {"slave-priority", "7"};
+    size_t bad;
+    char reason[CONFIG_REASON];
+    assert_int_equal(config_set(*state, &change, 1, &bad, reason), CONFIG_SET_OK);
+    assert_shown(*state, config_find("replica-priority"), "7");
+    assert_shown(*state, config_find("slave-priority"), "7");
 }
 
 static void config_set_changes_all_or_nothing(void **state)
 {
-    struct config_change changes[] = {{CONFIG_TIMEOUT, "7"}, {CONFIG_HZ, "x"}};
-    char reason[160];
+    struct config_change changes[] = {{"timeout", "7"}, {"hz", "x"}};
+    char reason[CONFIG_REASON];
     size_t bad;
-    assert_int_equal(config_set(*state, changes, 2, &bad, reason), -1);
+    assert_int_equal(config_set(*state, changes, 2, &bad, reason), CONFIG_SET_FAILED);
     assert_int_equal(bad, 1);
     assert_string_equal(reason, "argument couldn't be parsed into an integer");
     assert_int_equal(config_number(*state, CONFIG_TIMEOUT), 0);
-    assert_int_equal(config_set(*state, changes, 1, &bad, reason), 0);
+    assert_int_equal(config_set(*state, changes, 1, &bad, reason), CONFIG_SET_OK);
     assert_int_equal(config_number(*state, CONFIG_TIMEOUT), 7);
 }
 
-static void config_set_refuses_what_is_immutable_or_named_twice(void **state)
+static void config_set_refuses_what_is_unknown_immutable_or_named_twice(void **state)
 {
-    struct config_change port = {CONFIG_PORT, "1"};
-    struct config_change twice[] = {{CONFIG_TIMEOUT, "1"}, {CONFIG_TIMEOUT, "2"}};
-    char reason[160];
+    struct config_change fixed = {"Databases", "1"}, protected = {"dir", "/"};
+    struct config_change unknown = {"nosuch", "1"}, in_files = {"loadmodule", "x"};
+    struct config_change twice[] = {{"timeout", "1"}, {"TIMEOUT", "2"}};
+    char reason[CONFIG_REASON];
     size_t bad;
-    assert_int_equal(config_set(*state, &port, 1, &bad, reason), -1);
+    assert_int_equal(config_set(*state, &fixed, 1, &bad, reason), CONFIG_SET_FIXED);
     assert_string_equal(reason, "can't set immutable config");
-    assert_int_equal(config_set(*state, twice, 2, &bad, reason), -1);
+    assert_int_equal(config_set(*state, &protected, 1, &bad, reason), CONFIG_SET_FIXED);
+    assert_string_equal(reason, "can't set protected config");
+    assert_int_equal(config_set(*state, twice, 2, &bad, reason), CONFIG_SET_FIXED);
+    assert_int_equal(bad, 1);
     assert_string_equal(reason, "duplicate parameter");
+    assert_int_equal(config_set(*state, &unknown, 1, &bad, reason), CONFIG_SET_UNKNOWN);
+    assert_int_equal(config_set(*state, &in_files, 1, &bad, reason), CONFIG_SET_UNKNOWN);
+    assert_int_equal(config_number(*state, CONFIG_TIMEOUT), 0);
 }
 
 static int refuse(void *arg, enum config_id id, const char **reason)
@@ -188,12 +260,12 @@ static int refuse(void *arg, enum config_id id, const char **reason)
 
 static void a_change_that_the_listener_refuses_is_taken_back(void **state)
 {
-    struct config_change changes[] = {{CONFIG_TIMEOUT, "9"}, {CONFIG_DURABILITY, "none"}};
-    char reason[160];
+    struct config_change changes[] = {{"timeout", "9"}, {"durability", "none"}};
+    char reason[CONFIG_REASON];
     size_t bad;
     int refusing = 1;
     config_listen(*state, refuse, &refusing);
-    assert_int_equal(config_set(*state, changes, 2, &bad, reason), -1);
+    assert_int_equal(config_set(*state, changes, 2, &bad, reason), CONFIG_SET_FAILED);
     assert_string_equal(reason, "not now");
     assert_shown(*state, CONFIG_DURABILITY, "always");
     assert_shown(*state, CONFIG_TIMEOUT, "0");
@@ -233,15 +305,15 @@ static void the_reference_is_a_file_that_changes_nothing(void **state)
     free(text);
 }
 
-static void the_file_that_is_delivered_is_the_reference(void **state)
+/* Compares what is written with a file of the project (tests run in its root). */
+static void assert_delivered(void (*write_to)(FILE *to), const char *path)
 {
     char *text = NULL, *delivered;
     size_t len;
-    FILE *to = open_memstream(&text, &len), *from = fopen("conf/pando.conf", "r");
-    (void)state;
-    config_write_reference(to);
+    FILE *to = open_memstream(&text, &len), *from = fopen(path, "r");
+    write_to(to);
     fclose(to);
-    assert_non_null(from); /* tests run in the project's root */
+    assert_non_null(from);
     delivered = calloc(1, len + 2);
     assert_int_equal(fread(delivered, 1, len + 1, from), len);
     assert_string_equal(delivered, text);
@@ -250,23 +322,38 @@ static void the_file_that_is_delivered_is_the_reference(void **state)
     free(text);
 }
 
+static void the_file_that_is_delivered_is_the_reference(void **state)
+{
+    (void)state;
+    assert_delivered(config_write_reference, "conf/pando.conf");
+}
+
+static void the_documentation_is_the_tables(void **state)
+{
+    (void)state;
+    assert_delivered(config_write_manual, "docs/configuration.md");
+}
+
 #define WITH_CONFIG(test) cmocka_unit_test_setup_teardown(test, new_config, free_config)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_has_a_name_a_default_and_a_text),
+        cmocka_unit_test(every_row_has_one_class_and_what_belongs_to_it),
         cmocka_unit_test(sizes_take_redis_units),
         WITH_CONFIG(a_file_sets_values_and_the_last_one_counts),
         WITH_CONFIG(a_wrong_line_is_named_with_its_number_and_the_reason),
         WITH_CONFIG(the_command_line_takes_any_number_of_words_for_a_directive),
-        WITH_CONFIG(a_fixed_directive_changes_nothing_and_warns_if_it_would),
+        WITH_CONFIG(a_directive_without_effect_is_kept_and_warned_about_once),
+        WITH_CONFIG(a_refused_directive_takes_its_default_only_and_says_why),
+        WITH_CONFIG(another_name_has_the_same_value),
         WITH_CONFIG(config_set_changes_all_or_nothing),
-        WITH_CONFIG(config_set_refuses_what_is_immutable_or_named_twice),
+        WITH_CONFIG(config_set_refuses_what_is_unknown_immutable_or_named_twice),
         WITH_CONFIG(a_change_that_the_listener_refuses_is_taken_back),
         WITH_CONFIG(what_depends_on_the_machine_is_settled_within_its_bounds),
         WITH_CONFIG(the_reference_is_a_file_that_changes_nothing),
         cmocka_unit_test(the_file_that_is_delivered_is_the_reference),
+        cmocka_unit_test(the_documentation_is_the_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,8 +19,8 @@ static struct ps_slice word(const char *text)
 static struct config *with_password(const char *password)
 {
     struct config *config = config_new();
-    struct config_change change = {CONFIG_REQUIREPASS, password};
-    char reason[160];
+    struct config_change change = {"requirepass", password};
+    char reason[CONFIG_REASON];
     size_t bad;
     assert_int_equal(config_set(config, &change, 1, &bad, reason), 0);
     return config;
