@@ -187,6 +187,7 @@ def test_timeout(make_server, tmp_path):
 
 @option("maxclients", "5")
 def test_maxclients(server, raw):
+    wait_for(lambda: raw.command("CLIENT", "LIST").count(b"id=") == 1, "earlier ones to be gone")
     others = [server.raw() for _ in range(4)]
     for connection in others:
         assert connection.command("PING") == "PONG"
