@@ -210,7 +210,7 @@ static void report(const struct load *l)
 /* A random permutation of the keys. */
 static void shuffle(struct load *l)
 {
-    l->order = malloc(l->keys * sizeof(*l->order));
+    l->order = calloc(l->keys, sizeof(*l->order));
     if (l->order == NULL) {
         die("out of memory");
     }

@@ -291,7 +291,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc)
             return usage(argv[0]);
-        else if (!strcmp(argv[i], "--pandod"))
+        if (!strcmp(argv[i], "--pandod"))
             test.server.program = argv[i + 1];
         else if (!strcmp(argv[i], "--tool"))
             test.server.tool = argv[i + 1];

@@ -144,7 +144,7 @@ static void encode_write(const struct op *op, const char *command, int i, struct
 
 static void encode_mset(const struct op *op, struct buffer *out)
 {
-    append_header(out, '*', (size_t)(1 + 2 * op->key_count));
+    append_header(out, '*', 1 + 2 * (size_t)op->key_count);
     append_bulk(out, "MSET", 4);
     for (int i = 0; i < op->key_count; i++) {
         char key[16];

@@ -202,7 +202,7 @@ void server_stop(struct server *server)
 
 void server_status(struct server *server, char *out, size_t cap)
 {
-    int status;
+    int status = 0;
     /* A process that just closed its sockets may need a moment to become waitable. */
     long long deadline = now_ms() + 200;
     while (server->pid > 0 && waitpid(server->pid, &status, WNOHANG) == 0) {

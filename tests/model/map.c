@@ -7,6 +7,7 @@
  */
 #include "tests/model/map.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,6 +155,7 @@ bool map_delete(struct map *map, int tree, struct ps_slice key)
         return false;
     struct table *table = own_table(&map->tree[tree]);
     size_t i = table_below(table, key, false);
+    assert(i < table->n);
     entry_release(table->at[i]);
     table->n--;
     memmove(table->at + i, table->at + i + 1, (table->n - i) * sizeof *table->at);

@@ -4,6 +4,7 @@
 #ifndef PANDO_TESTS_MODEL_RNG_H
 #define PANDO_TESTS_MODEL_RNG_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ static inline uint64_t rng_next(struct rng *rng)
 /* 0 <= result < n; n is at least 1. */
 static inline uint64_t rng_below(struct rng *rng, uint64_t n)
 {
+    assert(n > 0);
     return rng_next(rng) % n;
 }
 
