@@ -231,6 +231,7 @@ static void store(struct memory_vfs *m, struct file *file, const void *buf, size
         return;
     need(file, offset + len);
     for (size_t i = offset / SECTOR; i <= (offset + len - 1) / SECTOR; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): need() has made it */
         if (file->dirty[i] && memory_vfs_random(m, 4) == 0)
             write_sector(file, i); /* written back by chance before it changes again */
     memcpy(file->seen + offset, buf, len);
