@@ -267,7 +267,8 @@ int ps_begin(struct ps_store *store, struct ps_txn **txn);
  * as the disk has room. PS_TXNFULL: dirty memory cannot hold what one operation takes. PS_NOSPACE:
  * the disk is full (deletes are still let through when `bytes` is 0). Without a call, each put and
  * delete reserves for itself and may return the same. What was read in the transaction before is
- * not valid after it. */
+ * not valid after it. PS_IO after waiting: what it had read belonged to commits that failed
+ * meanwhile; the transaction can only be aborted. */
 int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes);
 
 /* This transaction cannot be committed halfway: from now on it spills rather than answer PS_BUSY.

@@ -102,6 +102,9 @@ static int resume(struct ps_store *store, struct ps_txn *txn, int rc)
     int prepared = token_prepare(store);
     rc = rc != 0 ? rc : prepared;
     int started = txn_restart(store, txn); /* whatever went wrong: the old tip may be gone */
+    if (txn->undone != store->undone) {    /* what it had read was of dropped states */
+        started = PS_IO;
+    }
     txn->error = started;
     return rc != 0 ? rc : started;
 }

@@ -141,6 +141,7 @@ struct ps_txn {
     uint64_t reserved_log;
     uint64_t own_slots; /* made by it and still in use */
     int error;          /* a change failed half-way: only rolling back is left */
+    uint64_t undone;    /* store.undone when it began */
     bool changed;
     bool replay;                /* recovery: nothing is logged */
     bool whole;                 /* larger than its share of the arena: it spills (spill.c) */
@@ -242,6 +243,7 @@ struct ps_store {
     unsigned char snapshot_taken[READER_SLOTS];
     unsigned unpublished;
     uint64_t drops;  /* times that unpublished states were dropped */
+    uint64_t undone; /* times that this was undone in memory: the tip went back; the token's */
     bool log_broken; /* unpublished states were dropped: undo before the next transaction */
     int poisoned;    /* PS_POISONED once a sync failed */
     _Atomic uint64_t durable_seq;

@@ -82,6 +82,7 @@ static void undo_dropped(struct ps_store *store)
         reversed = next;
     }
     store->tip = atomic_load(&store->published);
+    store->undone++;
     store->log_allowance = 0;
     pthread_mutex_lock(&store->mu);
     store->log_broken = false;

@@ -52,6 +52,7 @@ int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay)
 {
     txn_reset(txn);
     txn->replay = replay;
+    txn->undone = store->undone;
     txn->group = group_new(store);
     txn->state = state_new(store);
     int rc = txn->group == NULL || txn->state == NULL ? PS_NOMEM : txn_restart(store, txn);

@@ -321,6 +321,34 @@ static void *release_log(void *arg)
     return NULL;
 }
 
+/* Making room waits, the transaction begins anew, and what it had read is gone. */
+static void what_saw_dropped_states_gets_no_room(void **state)
+{
+    struct world *w = *state;
+    begin(w, 5);
+    for (unsigned fails = 0; fails < 2; fails++) {
+        struct ps_txn *txn;
+        pthread_t thread;
+        uint64_t waits = stats(w).slot_waits;
+        start_held_commit(w, 6 + fails, fails);
+        assert_int_equal(ps_begin(w->store, &txn), 0);
+        assert_int_equal(commits_seen(ps_txn_view(txn)), 6 + fails);
+        assert_int_equal(pthread_create(&thread, NULL, release_log, w), 0);
+        size_t bytes = 4096;
+        int rc;
+        while ((rc = ps_reserve(txn, 1, bytes)) == 0 && stats(w).slot_waits == waits) {
+            bytes += 4096;
+        }
+        assert_true(stats(w).slot_waits > waits);
+        assert_int_equal(rc, fails ? PS_IO : 0);
+        pthread_join(thread, NULL);
+        assert_int_equal(ps_commit(txn, PS_ALWAYS, NULL), fails ? PS_IO : 0);
+        assert_int_equal(commits_published(w->store), 6);
+    }
+    w->acked = w->tried = 6;
+    aftermath(w);
+}
+
 static void a_transaction_that_only_read_waits_for_what_it_saw(void **state)
 {
     struct world *w = *state;
@@ -594,6 +622,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_failed_log_write_drops_all_in_flight_and_the_store_goes_on),
         TEST(what_saw_dropped_states_does_not_commit),
+        TEST(what_saw_dropped_states_gets_no_room),
         TEST(a_transaction_that_only_read_waits_for_what_it_saw),
         TEST(after_a_failed_sync_nothing_is_synced_again),
         TEST(a_checkpoint_without_space_is_given_up_and_a_later_one_succeeds),

@@ -149,6 +149,17 @@ static int change(struct ps_txn *txn, uint64_t n, uint32_t *seed)
     return rc == 0 && next_random(seed) % 4 == 0 ? stray(txn, n, seed) : rc;
 }
 
+/* Lets a write to the log fail that is yet to come. One failure at a time: while one is dealt with
+ * (states dropped, a new epoch begun), another would rightly end all writing. */
+static void arm(struct shared *s, uint32_t *seed)
+{
+    struct ps_stat stat;
+    ps_stats(s->store, &stat);
+    if (stat.groups_unpublished == 0) {
+        fault_vfs_fail(s->files, FAULT_PWRITE, FAULT_LOG, 1 + next_random(seed) % 4, EIO, false);
+    }
+}
+
 /* One transaction; `next` is what comes after. */
 static void write_one(struct shared *s, uint64_t *next, uint32_t *seed)
 {
@@ -157,7 +168,8 @@ static void write_one(struct shared *s, uint64_t *next, uint32_t *seed)
     uint64_t n = commits_seen(ps_txn_view(txn)) + 1; /* commits may have been dropped */
     assert_true(s->faults || n == *next);
     int rc = change(txn, n, seed);
-    assert_true(rc == 0 || rc == PS_BUSY);
+    /* Making room may write to the log: its next segment. */
+    assert_true(rc == 0 || rc == PS_BUSY || (s->faults && rc == PS_IO));
     uint32_t r = next_random(seed) % 16;
     if (rc != 0 || r == 0) {
         ps_abort(txn);
@@ -165,6 +177,9 @@ static void write_one(struct shared *s, uint64_t *next, uint32_t *seed)
         return;
     }
     enum ps_durability level = (enum ps_durability)(r % 3);
+    if (s->faults && r == 5) {
+        arm(s, seed);
+    }
     if (r < 8) {
         rc = ps_commit_start(txn, level, r < 4, NULL);
         assert_true(rc == 0 || (s->faults && rc == PS_IO));
@@ -176,9 +191,6 @@ static void write_one(struct shared *s, uint64_t *next, uint32_t *seed)
         }
     }
     *next = n + 1;
-    if (s->faults && r == 5) {
-        fault_vfs_fail(s->files, FAULT_PWRITE, FAULT_LOG, 1 + next_random(seed) % 4, EIO, false);
-    }
 }
 
 static void *write_all(void *arg)
