@@ -10,7 +10,9 @@
 #   make install      to PREFIX (/usr/local), below DESTDIR; make uninstall: removes what that put
 #   make format | lint | clean | deps | deps-test | deps-bench
 #
-# Variables: CC (gcc, clang), SAN, BUILD (root of all output), V=1 (show commands), EXTRA (flags).
+# Variables: CC (gcc, clang), SAN, IMAGE (the data file is `mapped`, or is, as usual with a sanitizer,
+# `anonymous` memory in which races show: storage/image.h), BUILD (root of all output), V=1 (show
+# commands), EXTRA (flags).
 # Sources are found by their place; adding a file needs no edit here. Each combination of compiler
 # and sanitizer has its own folder below BUILD, so that none disturbs another's objects.
 
@@ -34,6 +36,14 @@ ifneq ($(filter-out address thread fuzzer,$(SAN)),)
 $(error SAN must be address or thread (or, for fuzz targets, fuzzer), not '$(SAN)')
 endif
 VARIANT := $(if $(SAN),$(if $(filter fuzzer,$(SAN)),,$(if $(IS_CLANG),clang-))$(SAN),$(IS_CLANG))
+IMAGE_USUAL := $(if $(filter address thread,$(SAN)),anonymous,mapped)
+IMAGE ?= $(IMAGE_USUAL)
+ifneq ($(filter-out anonymous mapped,$(IMAGE)),)
+$(error IMAGE must be anonymous or mapped, not '$(IMAGE)')
+endif
+ifneq ($(IMAGE),$(IMAGE_USUAL))
+VARIANT := $(if $(VARIANT),$(VARIANT)-)$(IMAGE)
+endif
 OUT := $(BUILD)$(if $(VARIANT),/$(VARIANT))
 OBJ := $(OUT)/obj
 
@@ -59,10 +69,11 @@ ARCH_aarch64 := -march=armv8-a+crc
 SAN_address := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SAN_fuzzer := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
               -fno-omit-frame-pointer
+IMAGE_anonymous := -DPS_IMAGE_ANONYMOUS
 SAN_thread := -fsanitize=thread -fno-omit-frame-pointer $(if $(IS_CLANG),,-Wno-tsan)
 
 CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -I. $(ARCH_$(MACHINE)) -pthread \
-          $(SAN_$(SAN)) $(PKG_CFLAGS) $(EXTRA)
+          $(SAN_$(SAN)) $(IMAGE_$(IMAGE)) $(PKG_CFLAGS) $(EXTRA)
 LDFLAGS := -pthread $(SAN_$(SAN)) $(EXTRA)
 
 # ---- sources --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "storage/pandostore.h"
+#include "storage/poison.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -56,6 +57,11 @@ void arena_use_huge_pages(struct arena *arena)
 void arena_close(struct arena *arena)
 {
     if (arena->memory != NULL) {
+        for (unsigned k = 0; k < ARENA_CLASSES; k++) { /* others may get these addresses */
+            const struct arena_class *c = &arena->classes[k];
+            unpoison(arena->memory + (c->first << arena->page_shift),
+                     (size_t)(c->fresh << k << arena->page_shift));
+        }
         munmap(arena->memory, arena->bytes);
     }
     if (arena->side != NULL) {
@@ -174,6 +180,7 @@ int arena_alloc(struct arena *arena, uint32_t pages, uint64_t birth, page_ref *r
     struct slot_side *side = &arena->side[slot];
     PS_ASSERT(side->birth == 0);
     *side = (struct slot_side){.birth = birth, .pages = pages};
+    unpoison(arena->memory + (slot << arena->page_shift), (size_t)pages << arena->page_shift);
     arena->used += pages;
     if (arena->used > arena->peak) {
         arena->peak = arena->used;
@@ -189,9 +196,11 @@ void arena_free(struct arena *arena, page_ref ref)
     PS_ASSERT(ref_in_arena(ref) && side->birth != 0);
     unsigned k = class_of(side->pages);
     struct arena_class *c = &arena->classes[k];
+    uint8_t *at = arena->memory + (slot << arena->page_shift);
+    size_t bytes = (size_t)side->pages << arena->page_shift;
+    poison(at, bytes);
     if (k > 0) {
-        (void)madvise(arena->memory + (slot << arena->page_shift),
-                      (size_t)side->pages << arena->page_shift, MADV_DONTNEED);
+        (void)madvise(at, bytes, MADV_DONTNEED);
     }
     arena->used -= side->pages;
     *side = (struct slot_side){0};

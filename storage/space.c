@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "storage/page.h"
+#include "storage/poison.h"
 
 #define SPACE_EXTENT 16u /* pages: smaller pieces cost the device and the page cache more */
 #define GROW_MIN     (UINT64_C(1) << 20)
@@ -63,6 +64,23 @@ static int cover(struct space *space, uint64_t pages)
     return 0;
 }
 
+static uint8_t *image_at(const struct space *space, uint64_t page)
+{
+    return space->image + (page << space->page_shift);
+}
+
+void space_watch(struct space *space, uint8_t *image)
+{
+    uint64_t per = chunk_pages(space);
+    size_t page_size = (size_t)1 << space->page_shift;
+    space->image = image;
+    for (uint64_t i = 0; i < space->pages; i++) {
+        if (!bit(space->levels[0].at[i / per].used, i % per)) {
+            poison_untouched(image_at(space, i), page_size);
+        }
+    }
+}
+
 /* Pages [space->pages, pages) join the file as free ones. */
 static void add_free(struct space *space, uint64_t pages)
 {
@@ -72,6 +90,10 @@ static void add_free(struct space *space, uint64_t pages)
         set_bit(node->used, i % per, false);
         node->free++;
         space->free++;
+    }
+    if (space->image != NULL && pages > space->pages) {
+        poison_untouched(image_at(space, space->pages),
+                         (size_t)((pages - space->pages) << space->page_shift));
     }
     space->pages = pages;
 }
@@ -201,6 +223,9 @@ static void take(struct space *space, page_ref first, uint32_t pages)
     }
     node->free -= pages;
     space->free -= pages;
+    if (space->image != NULL) {
+        unpoison(image_at(space, first), (size_t)pages << space->page_shift);
+    }
 }
 
 static int alloc_locked(struct space *space, uint32_t min, uint32_t want, page_ref *first,
@@ -264,6 +289,9 @@ static void release(struct space *space, page_ref first, uint32_t pages)
     }
     node->free += pages;
     space->free += pages;
+    if (space->image != NULL) {
+        poison(image_at(space, first), (size_t)pages << space->page_shift);
+    }
     if (pages >= SPACE_EXTENT) {
         space->no_extents = false;
     }

@@ -58,6 +58,7 @@ struct space {
     uint64_t most;         /* it may grow to: what is mapped */
     _Atomic uint64_t free; /* not used; changed under mu, read without */
     uint64_t hint;         /* where to look next */
+    uint8_t *image;        /* its free pages are poisoned (poison.h); NULL: none are */
     bool no_extents;       /* no run of SPACE_EXTENT pages was found in a whole round */
 };
 
@@ -72,6 +73,9 @@ int space_init(struct space *space, const struct ps_vfs *vfs, int fd, uint32_t p
 void space_destroy(struct space *space);
 /* Reads the map of a checkpoint; everything not in it is free. */
 int space_load(struct space *space, const struct space_root *root, struct ps_fault *fault);
+
+/* From now on free pages are poisoned in this image of the file. */
+void space_watch(struct space *space, uint8_t *image);
 
 /* Between min and want consecutive pages; grows the file when that is better than crumbs. */
 int space_alloc(struct space *space, uint32_t min, uint32_t want, page_ref *first, uint32_t *got);

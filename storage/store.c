@@ -71,6 +71,10 @@ static struct ps_store *store_alloc(const char *dir, const struct ps_options *op
     }
     set_defaults(&store->options);
     store->vfs = store->options.vfs != NULL ? store->options.vfs : ps_vfs_posix();
+    if (IMAGE_ANONYMOUS) {
+        store->image = image_new(store->vfs);
+        store->vfs = store->image != NULL ? image_vfs(store->image) : store->vfs;
+    }
     store->fd = store->lock_fd = -1;
     store->next_stamp = 1;
     atomic_store(&store->durability, (int)store->options.durability);
@@ -233,6 +237,9 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
             snprintf(fault->file, sizeof fault->file, "%s", store->file_path);
         }
     }
+    if (rc == 0 && store->image != NULL) {
+        space_watch(&store->space, (uint8_t *)(uintptr_t)store->base[0]);
+    }
     return rc;
 }
 
@@ -345,7 +352,8 @@ int ps_open(const char *dir, const struct ps_options *options, struct ps_store *
     memset(fault, 0, sizeof *fault);
     *out = NULL;
     struct ps_store *store = store_alloc(dir, options);
-    if (store == NULL || store->readers == NULL || store->file_path == NULL) {
+    bool unwatched = store != NULL && IMAGE_ANONYMOUS && store->image == NULL;
+    if (store == NULL || store->readers == NULL || store->file_path == NULL || unwatched) {
         return PS_NOMEM;
     }
     int rc = open_all(store, &report, fault);
@@ -429,6 +437,7 @@ static void release_memory(struct ps_store *store)
     }
     free(store->items);
     free(store->readers);
+    image_free(store->image);
     free(store->dir);
     free(store->file_path);
     free(store);

@@ -33,6 +33,7 @@
 
 #include "storage/arena.h"
 #include "storage/fresh.h"
+#include "storage/image.h"
 #include "storage/helper.h"
 #include "storage/log.h"
 #include "storage/meta.h"
@@ -190,6 +191,7 @@ struct ps_store {
     /* files */
     struct ps_options options;
     const struct ps_vfs *vfs;
+    struct image *image; /* NULL: the file itself is mapped */
     char *dir, *file_path;
     int fd, lock_fd;
     size_t map_bytes;
