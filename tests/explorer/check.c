@@ -98,6 +98,9 @@ static const char *check_places(const struct world *w)
     for (int s = 0; s < SLOTS; s++)
         if (w->checkpoint_page[s] != NONE)
             extra |= (uint16_t)(1u << w->checkpoint_page[s]);
+    for (int p = 0; p < PAGES; p++)
+        if (w->page_owner[p])
+            extra |= (uint16_t)(1u << p);
     for (int i = 0; i < 2; i++)
         extra |= (uint16_t)(1u << w->meta[i].map | 1u << w->meta_disk[i].map);
     if (w->checkpoint_pc >= CHECKPOINT_WRITTEN)

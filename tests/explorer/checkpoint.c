@@ -81,6 +81,8 @@ static uint16_t space_map(const struct world *w, const struct model *m)
     for (int p = 0; p < PAGES; p++) {
         uint8_t d = w->page_death[p];
         bool fresh = p == w->checkpoint_map;
+        if (w->page_owner[p] && holds(m, RULE_MAP_LEAVES_OUT_MOVED))
+            continue;
         if (!w->page_used[p] || w->page_birth[p] > t || (w->page[p].kind == NODE_MAP && !fresh))
             continue;
         if (d && d <= t && holds(m, RULE_MAP_DROPS_EARLIER_DEATHS))

@@ -88,7 +88,7 @@ static void forget_memory(struct world *w)
     for (uint8_t p = 0; p < PAGES; p++) {
         if (!(matter >> p & 1))
             world_free_page(w, p);
-        w->page_used[p] = w->page_birth[p] = w->page_death[p] = 0;
+        w->page_used[p] = w->page_birth[p] = w->page_death[p] = w->page_owner[p] = 0;
     }
     memset(&w->published, 0, sizeof w->published);
     memset(w->queue, 0, sizeof w->queue);
@@ -98,6 +98,7 @@ static void forget_memory(struct world *w)
     memset(w->savepoint_value, 0, KEYS);
     memset(w->reader, 0, sizeof w->reader);
     memset(w->reader_pc, 0, sizeof w->reader_pc);
+    memset(w->reader_moved, 0, sizeof w->reader_moved);
     memset(&w->checkpoint, 0, sizeof w->checkpoint);
     memset(w->checkpoint_page, NONE, sizeof w->checkpoint_page);
     w->queued = w->txn_open = w->txn_start = w->savepoint_open = 0;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MEMORY, ALWAYS, EVERYSEC, MOVE_OVER, EXPLORATIONS };
+enum { MEMORY, ALWAYS, EVERYSEC, OLD_READER, MOVED_READER, EXPLORATIONS };
 
 /* Small, focused worlds; each is explored to its end. */
 static const struct bounds explorations[EXPLORATIONS] = {
@@ -41,12 +41,19 @@ static const struct bounds explorations[EXPLORATIONS] = {
                   .damages = 1,
                   .write_failures = 1,
                   .sync_failures = 1},
-    [MOVE_OVER] = {.name = "old-reader",
-                   .readers = 1,
-                   .writes = 2,
-                   .reads = 1,
-                   .checkpoints = 2,
-                   .crashes = 1},
+    [OLD_READER] = {.name = "old-reader",
+                    .readers = 1,
+                    .writes = 2,
+                    .reads = 1,
+                    .checkpoints = 2,
+                    .crashes = 1},
+    [MOVED_READER] = {.name = "moved-reader",
+                      .readers = 1,
+                      .writes = 2,
+                      .reads = 1,
+                      .moves = 1,
+                      .checkpoints = 2,
+                      .crashes = 1},
 };
 
 /* The rules, and the exploration in which leaving one out must be caught (README.md says why the
@@ -73,7 +80,7 @@ static const struct {
     [RULE_COPY_UNDER_SAVEPOINT] = {"copy-under-savepoint", MEMORY},
     [RULE_UNDO_RESTORES_DEATHS] = {"undo-restores-deaths", MEMORY},
     [RULE_CHECKPOINT_OF_PUBLISHED] = {"checkpoint-of-published-state", MEMORY},
-    [RULE_CHECKPOINT_NEVER_GOES_BACK] = {"checkpoint-never-goes-back", MOVE_OVER},
+    [RULE_CHECKPOINT_NEVER_GOES_BACK] = {"checkpoint-never-goes-back", OLD_READER},
     [RULE_MAP_DROPS_EARLIER_DEATHS] = {"map-drops-deaths-up-to-its-state", MEMORY},
     [RULE_MAP_KEEPS_LATER_DEATHS] = {"map-keeps-deaths-after-its-state", MEMORY},
     [RULE_RECYCLE_UNDER_SYNCED_META] = {"log-recycled-under-synced-meta", ALWAYS},
@@ -85,6 +92,9 @@ static const struct {
     [RULE_REWRITE_REPLAYED_TAIL] = {"rewrite-replayed-tail", ALWAYS},
     [RULE_SYNC_META_AT_REOPEN] = {"sync-meta-at-reopen", ALWAYS},
     [RULE_REPAIR_OTHER_META] = {"repair-other-meta-at-reopen", ALWAYS},
+    [RULE_MOVED_PINS_PAGES] = {"moved-reader-pins-pages", MOVED_READER},
+    [RULE_MOVE_SHARES_ADOPTED] = {"move-shares-adopted-pages-only", MOVED_READER},
+    [RULE_MAP_LEAVES_OUT_MOVED] = {"map-leaves-out-moved-pages", MOVED_READER},
     [RULE_NO_RELINK_IN_SAVEPOINT] = {"no-relink-in-savepoint", MEMORY},
 };
 

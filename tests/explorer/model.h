@@ -20,7 +20,7 @@
 enum {
     KEYS = 2,
     SLOTS = 9,
-    PAGES = 9,
+    PAGES = 11,
     SEQS = 6,
     QUEUE = 3,
     READERS = 2,
@@ -59,6 +59,9 @@ enum rule {
     RULE_REWRITE_REPLAYED_TAIL,
     RULE_SYNC_META_AT_REOPEN,
     RULE_REPAIR_OTHER_META,
+    RULE_MOVED_PINS_PAGES,
+    RULE_MOVE_SHARES_ADOPTED,
+    RULE_MAP_LEAVES_OUT_MOVED,
     NECESSARY_RULES,
     RULE_NO_RELINK_IN_SAVEPOINT = NECESSARY_RULES,
     RULES
@@ -72,6 +75,7 @@ struct bounds {
     uint8_t writes;
     uint8_t units;
     uint8_t reads;
+    uint8_t moves;
     uint8_t checkpoints;
     uint8_t crashes;
     uint8_t damages;
@@ -149,6 +153,7 @@ struct world {
     uint8_t page_used[PAGES];
     uint8_t page_birth[PAGES];
     uint8_t page_death[PAGES];
+    uint8_t page_owner[PAGES]; /* 1 + the reader that moved and has it for itself; 0: none */
 
     struct desc published;
     struct desc queue[QUEUE];
@@ -164,6 +169,7 @@ struct world {
 
     uint8_t reader_pc[READERS];
     struct desc reader[READERS];
+    uint8_t reader_moved[READERS]; /* sees pages of the file alone */
 
     struct record log[SEQS];
     struct record log_disk[SEQS];
@@ -198,6 +204,7 @@ struct world {
     uint8_t used_writes;
     uint8_t used_units;
     uint8_t used_reads;
+    uint8_t used_moves;
     uint8_t used_checkpoints;
     uint8_t used_crashes;
     uint8_t used_damages;
@@ -222,6 +229,7 @@ enum action_kind {
     ACT_READER_LOAD,
     ACT_READER_ANNOUNCE,
     ACT_READER_CHECK,
+    ACT_READER_MOVE,
     ACT_READER_WITHDRAW,
     ACT_CHECKPOINT_START,
     ACT_CHECKPOINT_STEP,
@@ -247,6 +255,7 @@ uint8_t world_take_page(struct world *w, uint8_t birth);
 int world_free_slots(const struct world *w);
 int world_free_pages(const struct world *w);
 void world_free_page(struct world *w, uint8_t page);
+void world_free_owned(struct world *w, unsigned reader);
 void world_kill(struct world *w, uint8_t pointer, uint8_t death);
 void world_undo(struct world *w, const struct model *m, uint8_t stamp);
 void world_reuse(struct world *w, const struct model *m);

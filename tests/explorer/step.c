@@ -25,6 +25,7 @@ unsigned step_arguments(const struct world *w, const struct model *m, enum actio
     case ACT_READER_LOAD:
     case ACT_READER_ANNOUNCE:
     case ACT_READER_CHECK:
+    case ACT_READER_MOVE:
     case ACT_READER_WITHDRAW:
         return m->bounds->readers;
     case ACT_CHECKPOINT_START:
@@ -94,6 +95,7 @@ static const char *const texts[ACTIONS] = {
     [ACT_READER_LOAD] = "reader loads the published state",
     [ACT_READER_ANNOUNCE] = "reader announces its stamp",
     [ACT_READER_CHECK] = "reader checks that the published state has not moved",
+    [ACT_READER_MOVE] = "reader moves to the file",
     [ACT_READER_WITHDRAW] = "reader withdraws",
     [ACT_CHECKPOINT_START] = "checkpoint: pins state T",
     [ACT_CHECKPOINT_ABANDON] = "checkpoint: no space, abandoned",

@@ -99,6 +99,16 @@ void world_free_page(struct world *w, uint8_t page)
     w->page_used[page] = 0;
     w->page_birth[page] = 0;
     w->page_death[page] = 0;
+    w->page_owner[page] = 0;
+}
+
+/* The end of a moved reader, if it is one. */
+void world_free_owned(struct world *w, unsigned reader)
+{
+    for (uint8_t p = 0; p < PAGES; p++)
+        if (w->page_owner[p] == reader + 1)
+            world_free_page(w, p);
+    w->reader_moved[reader] = 0;
 }
 
 void world_kill(struct world *w, uint8_t pointer, uint8_t death)
@@ -135,8 +145,10 @@ static uint64_t bit(uint8_t stamp)
     return (uint64_t)1 << stamp;
 }
 
-static uint64_t pinned_by_all(const struct world *w, const struct model *m)
+/* What pins slots (moved readers see none), or pages. */
+static uint64_t pinned_by_all(const struct world *w, const struct model *m, bool pages)
 {
+    bool moved = pages && holds(m, RULE_MOVED_PINS_PAGES);
     uint64_t pins = 0;
 
     if (holds(m, RULE_PINNED_PUBLISHED))
@@ -146,7 +158,7 @@ static uint64_t pinned_by_all(const struct world *w, const struct model *m)
             pins |= bit(w->queue[i].stamp);
     if (holds(m, RULE_PINNED_ANNOUNCED))
         for (int r = 0; r < READERS; r++)
-            if (w->reader_pc[r] >= READER_ANNOUNCED)
+            if (w->reader_pc[r] >= READER_ANNOUNCED && (!w->reader_moved[r] || moved))
                 pins |= bit(w->reader[r].stamp);
     if (holds(m, RULE_PINNED_SAVEPOINT) && w->savepoint_open)
         pins |= bit(w->savepoint.stamp);
@@ -175,12 +187,12 @@ static bool reusable(uint8_t birth, uint8_t death, uint64_t pins)
 
 void world_reuse(struct world *w, const struct model *m)
 {
-    uint64_t pins = pinned_by_all(w, m);
+    uint64_t pins = pinned_by_all(w, m, false);
 
     for (uint8_t s = 0; s < SLOTS; s++)
         if (w->slot[s].kind != NODE_FREE && reusable(w->slot[s].birth, w->slot_death[s], pins))
             free_slot(w, s);
-    pins |= pinned_by_metas(w, m);
+    pins = pinned_by_all(w, m, true) | pinned_by_metas(w, m);
     for (uint8_t p = 0; p < PAGES; p++)
         if (w->page_used[p] && reusable(w->page_birth[p], w->page_death[p], pins))
             world_free_page(w, p);
@@ -254,10 +266,15 @@ void world_canonical(struct world *w)
     order = memcmp(&w->reader[0], &w->reader[1], sizeof w->reader[0]);
     if (order < 0 || (order == 0 && w->reader_pc[0] < w->reader_pc[1])) {
         struct desc d = w->reader[0];
-        uint8_t pc = w->reader_pc[0];
+        uint8_t pc = w->reader_pc[0], moved = w->reader_moved[0];
         w->reader[0] = w->reader[1];
         w->reader_pc[0] = w->reader_pc[1];
+        w->reader_moved[0] = w->reader_moved[1];
         w->reader[1] = d;
         w->reader_pc[1] = pc;
+        w->reader_moved[1] = moved;
+        for (int p = 0; p < PAGES; p++)
+            if (w->page_owner[p])
+                w->page_owner[p] = (uint8_t)(READERS + 1 - w->page_owner[p]);
     }
 }

@@ -213,6 +213,42 @@ bool writer_step(struct world *w, const struct model *m, enum action_kind kind, 
     }
 }
 
+/* The page of a pointer in a reader's state: an adopted image, or a place of the reader's own. */
+static uint8_t moved_place(struct world *w, const struct model *m, unsigned reader, uint8_t pointer)
+{
+    uint8_t p;
+
+    if (pointer & PAGE_TAG)
+        return pointer;
+    if (w->slot_page[pointer] != NONE)
+        return PAGE_TAG | w->slot_page[pointer];
+    if (!holds(m, RULE_MOVE_SHARES_ADOPTED) && w->checkpoint_page[pointer] != NONE)
+        return PAGE_TAG | w->checkpoint_page[pointer];
+    p = world_take_page(w, w->slot[pointer].birth);
+    w->page[p] = w->slot[pointer];
+    w->page_owner[p] = (uint8_t)(reader + 1);
+    return PAGE_TAG | p;
+}
+
+/* A long read leaves the arena: its very state gets places of the file, which no map has. */
+static bool move(struct world *w, const struct model *m, unsigned r)
+{
+    struct desc *d = &w->reader[r];
+
+    if (w->reader_pc[r] != READER_READING || (d->root & PAGE_TAG) ||
+        w->used_moves == m->bounds->moves || world_free_pages(w) < KEYS + 1)
+        return false;
+    w->used_moves++;
+    d->root = moved_place(w, m, r, d->root);
+    if (w->page_owner[d->root & ~PAGE_TAG])
+        for (int k = 0; k < KEYS; k++) {
+            uint8_t at = moved_place(w, m, r, w->page[d->root & ~PAGE_TAG].item[k]);
+            w->page[d->root & ~PAGE_TAG].item[k] = at;
+        }
+    w->reader_moved[r] = 1;
+    return true;
+}
+
 bool reader_step(struct world *w, const struct model *m, enum action_kind kind, unsigned arg)
 {
     uint8_t *pc = &w->reader_pc[arg];
@@ -234,9 +270,12 @@ bool reader_step(struct world *w, const struct model *m, enum action_kind kind, 
         *pc = READER_READING;
         return true;
     }
+    if (kind == ACT_READER_MOVE)
+        return move(w, m, arg);
     if ((kind == ACT_READER_CHECK && *pc == READER_ANNOUNCED) ||
         (kind == ACT_READER_WITHDRAW && *pc == READER_READING)) {
         memset(&w->reader[arg], 0, sizeof w->reader[arg]);
+        world_free_owned(w, arg);
         *pc = READER_IDLE;
         return true;
     }
