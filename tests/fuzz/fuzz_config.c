@@ -2,9 +2,8 @@
  * fuzz_config.c - any text as a configuration file, as a command line and as changes by CONFIG SET.
  *
  * Checked: reading ends with success, or with an error that names the file, a line of it, and a
- * reason; it changes nothing outside of struct config. What was accepted is shown by CONFIG GET,
- * and the shown values, quoted, make a file that is accepted and shows the same. A refused
- * CONFIG SET changes nothing.
+ * reason. A refused CONFIG SET changes nothing. CONFIG REWRITE makes a file of whatever has been
+ * accepted that gives the same configuration, and that it leaves alone the next time.
  *
  * The input's first byte chooses what the rest is. Files are looked for in an empty directory of
  * the target's own, where an include finds the input itself and nothing else.
@@ -22,7 +21,7 @@
 #include <unistd.h>
 
 #define INPUT     "input.conf"
-#define SHOWN     "shown.conf"
+#define REWRITTEN "rewritten.conf"
 #define MAX_WORDS 40
 
 static char dir[SCRATCH_DIR_MAX];
@@ -54,16 +53,17 @@ static void write_file(const char *name, const char *data, size_t len)
     FUZZ_CHECK(file != NULL && fwrite(data, 1, len, file) == len && fclose(file) == 0);
 }
 
-/* All values, as CONFIG GET shows them. */
+/* All values, as CONFIG GET shows them, and as a file has them. */
 struct shown {
-    char *values[CONFIG_COUNT];
+    char *values[CONFIG_COUNT], *given[CONFIG_COUNT];
 };
 
 static void show(const struct config *config, struct shown *shown)
 {
     for (int id = 0; id < CONFIG_COUNT; id++) {
         shown->values[id] = config_show(config, id);
-        FUZZ_CHECK(shown->values[id] != NULL);
+        shown->given[id] = config_given(config, id);
+        FUZZ_CHECK(shown->values[id] != NULL && shown->given[id] != NULL);
     }
 }
 
@@ -71,13 +71,14 @@ static void forget(struct shown *shown)
 {
     for (int id = 0; id < CONFIG_COUNT; id++) {
         free(shown->values[id]);
+        free(shown->given[id]);
     }
 }
 
 static void check_equal(const struct shown *a, const struct shown *b)
 {
     for (int id = 0; id < CONFIG_COUNT; id++) {
-        if (strcmp(a->values[id], b->values[id]) != 0) {
+        if (strcmp(a->values[id], b->values[id]) != 0 || strcmp(a->given[id], b->given[id]) != 0) {
             fprintf(stderr, "%s: '%s', then '%s'\n", config_row(id)->name, a->values[id],
                     b->values[id]);
             abort();
@@ -103,97 +104,74 @@ static struct config *new_config(void)
     return config;
 }
 
-/* One word, quoted byte by byte. */
-static void write_word(FILE *file, const char *word, size_t len)
+static size_t read_file(const char *name, char **text)
 {
-    fputs(" \"", file);
-    for (size_t i = 0; i < len; i++) {
-        fprintf(file, "\\x%02x", (unsigned char)word[i]);
-    }
-    fputs("\"", file);
+    FILE *file = fopen(name, "rb");
+    FUZZ_CHECK(file != NULL && fseek(file, 0, SEEK_END) == 0);
+    size_t len = (size_t)ftell(file);
+    *text = malloc(len + 1);
+    rewind(file);
+    FUZZ_CHECK(*text != NULL && fread(*text, 1, len, file) == len);
+    fclose(file);
+    return len;
 }
 
-static void write_words(FILE *file, const char *text)
+/* CONFIG REWRITE of `path` gives a file that makes the same configuration, and that a second one
+ * leaves as it is. It may refuse only what an include does behind its back. */
+static void check_rewriting(struct config *config, const char *path, bool may_refuse)
 {
-    for (size_t len = strcspn(text, " "); text[len] != '\0'; len = strcspn(text, " ")) {
-        write_word(file, text, len);
-        text += len + 1;
-    }
-    write_word(file, text, strlen(text));
-}
-
-/* Shown values as a file. (appendfsync is another name of durability, which says more.) */
-static void write_shown(const struct shown *shown)
-{
-    FILE *file = fopen(SHOWN, "wb");
-    FUZZ_CHECK(file != NULL);
-    for (int id = 0; id < CONFIG_COUNT; id++) {
-        const char *value = shown->values[id];
-        if (id == CONFIG_APPENDFSYNC || (config_row(id)->flags & CONFIG_FILE_ONLY)) {
-            continue;
-        }
-        fputs(config_row(id)->name, file);
-        if (config_row(id)->type == CONFIG_WORDS) {
-            write_words(file, value);
-        } else {
-            write_word(file, value, strlen(value));
-        }
-        fputc('\n', file);
-    }
-    FUZZ_CHECK(fclose(file) == 0);
-}
-
-/* What a configuration shows makes the same configuration. */
-static void check_round_trip(const struct config *config)
-{
-    struct config *again = new_config();
+    struct config *again;
     struct config_error error = {0};
     struct shown before, after;
-    show(config, &before);
-    write_shown(&before);
-    if (config_load_file(again, SHOWN, &error) != 0) {
+    char reason[CONFIG_REASON] = "", *first, *second;
+    if (config_rewrite(config, path, reason) != 0) {
+        if (!may_refuse || reason[0] == '\0') {
+            fprintf(stderr, "not rewritten: %s\n", reason);
+            abort();
+        }
+        return;
+    }
+    again = new_config();
+    if (config_load_file(again, path, &error) != 0) {
         fprintf(stderr, "%s:%u: %s: %s\n", error.file, error.line, error.text, error.reason);
         abort();
     }
+    show(config, &before);
     show(again, &after);
     check_equal(&before, &after);
     forget(&before);
     forget(&after);
+    size_t len = read_file(path, &first);
+    FUZZ_CHECK(config_rewrite(again, path, reason) == 0);
+    FUZZ_CHECK(read_file(path, &second) == len && memcmp(first, second, len) == 0);
+    free(first);
+    free(second);
     config_free(again);
+}
+
+/* Places that may be an include directive; a backslash may write the word otherwise. */
+static size_t count_includes(const char *data, size_t len)
+{
+    size_t found = 0;
+    for (size_t i = 0; i + 7 <= len; i++) {
+        found += strncasecmp(data + i, "include", 7) == 0;
+    }
+    return found;
+}
+
+static bool may_include(const char *data, size_t len)
+{
+    return count_includes(data, len) > 0 || memmem(data, len, "\\", 1) != NULL;
 }
 
 /* An include may name the input, as often as it likes, but nothing outside of the directory, and
  * the input must not include itself twice: that doubles with each of the sixteen levels. */
 static bool includes_are_harmless(const char *data, size_t len)
 {
-    size_t found = 0;
-    for (size_t i = 0; i + 7 <= len; i++) {
-        found += strncasecmp(data + i, "include", 7) == 0;
-    }
+    size_t found = count_includes(data, len);
     return found == 0 || (found == 1 && memchr(data, '/', len) == NULL &&
                           memchr(data, '\\', len) == NULL && memchr(data, '{', len) == NULL &&
                           memchr(data, '~', len) == NULL && memchr(data, '-', len) == NULL);
-}
-
-static void try_file(const char *data, size_t len)
-{
-    struct config *config;
-    struct config_error error = {0};
-    size_t lines = 1;
-    if (!includes_are_harmless(data, len)) {
-        return;
-    }
-    for (size_t i = 0; i < len; i++) {
-        lines += data[i] == '\n';
-    }
-    write_file(INPUT, data, len);
-    config = new_config();
-    if (config_load_file(config, INPUT, &error) == 0) {
-        check_round_trip(config);
-    } else {
-        check_error(&error, INPUT, lines);
-    }
-    config_free(config);
 }
 
 /* The input as words, by the rules of a line. Returns how many; their text is in *copies. */
@@ -211,12 +189,60 @@ static int take_words(const char *data, size_t len, char *copies[MAX_WORDS])
     return n;
 }
 
+static void free_words(char **words, int n)
+{
+    for (int i = 0; i < n; i++) {
+        free(words[i]);
+    }
+}
+
+/* Each pair of words by itself, whether it is accepted or not. */
+static void set_some(struct config *config, const char *data, size_t len)
+{
+    char *words[MAX_WORDS], reason[CONFIG_REASON];
+    int n = take_words(data, len, words);
+    size_t bad;
+    config_listen(config, NULL, NULL);
+    for (int i = 0; i + 1 < n; i += 2) {
+        struct config_change change = {words[i], words[i + 1]};
+        config_set(config, &change, 1, &bad, reason);
+    }
+    free_words(words, n);
+}
+
+/* What stands behind "\n=" are changes by CONFIG SET. */
+static void try_file(const char *data, size_t len)
+{
+    struct config *config;
+    struct config_error error = {0};
+    const char *changes = memmem(data, len, "\n=", 2);
+    size_t file_len = changes != NULL ? (size_t)(changes - data) + 1 : len, lines = 1;
+    if (!includes_are_harmless(data, file_len)) {
+        return;
+    }
+    for (size_t i = 0; i < file_len; i++) {
+        lines += data[i] == '\n';
+    }
+    write_file(INPUT, data, file_len);
+    config = new_config();
+    if (config_load_file(config, INPUT, &error) == 0) {
+        if (changes != NULL) {
+            set_some(config, changes + 2, len - file_len - 1);
+        }
+        check_rewriting(config, INPUT, may_include(data, file_len));
+    } else {
+        check_error(&error, INPUT, lines);
+    }
+    config_free(config);
+}
+
 static void try_args(char **words, int n)
 {
     struct config *config = new_config();
     struct config_error error = {0};
     if (config_load_args(config, n, words, &error) == 0) {
-        check_round_trip(config);
+        write_file(REWRITTEN, "", 0);
+        check_rewriting(config, REWRITTEN, false);
     } else {
         check_error(&error, NULL, 0);
     }
@@ -246,7 +272,8 @@ static void try_set(char **words, int n, unsigned choice)
     show(config, &before);
     config_listen(config, refuse_sometimes, &choice);
     if (count > 0 && config_set(config, changes, count, &bad, reason) == 0) {
-        check_round_trip(config);
+        write_file(REWRITTEN, "", 0);
+        check_rewriting(config, REWRITTEN, false);
     } else if (count > 0) {
         FUZZ_CHECK(bad < count && reason[0] != '\0' && memchr(reason, '\0', sizeof(reason)));
         show(config, &after);
@@ -266,9 +293,7 @@ static void try_words(unsigned choice, const char *data, size_t len)
     } else {
         try_set(words, n, choice / 2);
     }
-    for (int i = 0; i < n; i++) {
-        free(words[i]);
-    }
+    free_words(words, n);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
