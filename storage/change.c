@@ -5,7 +5,10 @@
  *
  * Threads: the transaction's.
  */
+#include "storage/file_run.h"
 #include "storage/store.h"
+
+#define BYTES_AN_OP 2048u /* of a long value are replayed in the time of one operation */
 
 static const struct ps_slice nothing;
 
@@ -31,12 +34,14 @@ static bool is_within(const void *p, const void *base, size_t bytes)
 }
 
 /* What the caller read in this transaction would move while it is being put: a copy, to be freed.
- */
+ * (Not what is long: it is in a run of the file, which stays where it is until the transaction has
+ * dropped it.) */
 static int take_out(const struct ps_store *store, struct ps_slice *slice, void **copy)
 {
     *copy = NULL;
-    if (slice->len == 0 || (!is_within(slice->data, store->arena.memory, store->arena.bytes) &&
-                            !is_within(slice->data, store->base[0], store->map_bytes))) {
+    if (slice->len == 0 || run_is_long(slice->len) ||
+        (!is_within(slice->data, store->arena.memory, store->arena.bytes) &&
+         !is_within(slice->data, store->base[0], store->map_bytes))) {
         return 0;
     }
     *copy = malloc(slice->len);
@@ -47,6 +52,86 @@ static int take_out(const struct ps_store *store, struct ps_slice *slice, void *
     slice->data = *copy;
     return 0;
 }
+
+/* ---- long keys and values ---------------------------------------------------------------------
+ */
+
+static size_t short_part(struct ps_slice slice)
+{
+    return run_is_long(slice.len) ? 0 : slice.len;
+}
+
+static int drop_runs(struct ps_txn *txn, const struct room *room)
+{
+    int rc = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct run_ref *run = &room->runs[i];
+        if (run->ref != 0) {
+            int dropped = txn_drop(txn, run->ref, run->birth, room->run_pages[i]);
+            rc = rc == 0 ? dropped : rc;
+        }
+    }
+    return rc;
+}
+
+/* Room, and the pages of the runs: of the key, if it is not there yet, and of the value. */
+static int room_for_long(struct ps_txn *txn, ps_tree tree, const struct put *put, struct room *room)
+{
+    uint32_t shift = txn->view.store->page_shift;
+    uint64_t began;
+    int rc;
+    do {
+        began = txn->changes;
+        bool with_key = false;
+        if (run_is_long(put->key.len)) {
+            rc = tree_find(txn, tree, put->key);
+            with_key = rc == PS_NOTFOUND;
+            if (rc != 0 && !with_key) {
+                return rc;
+            }
+        }
+        *room = (struct room){
+            .ops = 1,
+            .bytes = short_part(put->key) + short_part(put->value),
+            .log_bytes = put->key.len + put->value.len + 32,
+            .run_pages = {with_key ? run_pages(put->key.len, shift) : 0,
+                          run_is_long(put->value.len) ? run_pages(put->value.len, shift) : 0},
+        };
+        rc = tree_long_separators(txn, tree, put->key, &room->file_pages);
+        rc = rc == 0 ? txn_make_room(txn, room) : rc;
+        rc = rc == 0 ? usable(txn, tree) : rc;
+        /* While it waited, the transaction may have begun anew from another state. */
+    } while (rc == 0 && txn->changes != began && drop_runs(txn, room) == 0);
+    return rc;
+}
+
+/* Keys and values that are long, or may have to part keys that are. */
+static int put_long(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value)
+{
+    struct ps_store *store = txn->view.store;
+    struct put put = {.key = key, .value = value};
+    struct room room;
+    int rc = room_for_long(txn, tree, &put, &room);
+    if (rc != 0) {
+        return rc;
+    }
+    put.key_run = (struct run_ref){room.runs[0].ref, room.runs[0].birth, key.len};
+    put.value_run = (struct run_ref){room.runs[1].ref, room.runs[1].birth, value.len};
+    rc = put.key_run.ref != 0 ? file_run_write(txn, &put.key_run, key) : 0;
+    rc = rc == 0 && put.value_run.ref != 0 ? file_run_write(txn, &put.value_run, value) : rc;
+    if (rc != 0) {
+        int dropped = drop_runs(txn, &room);
+        return dropped != 0 ? dropped : rc;
+    }
+    if (run_is_long(key.len)) {
+        atomic_store_explicit(&store->file_keys, true, memory_order_relaxed);
+    }
+    txn->group->weight += (key.len + value.len) / BYTES_AN_OP;
+    return done(txn, tree_put(txn, tree, &put), OP_PUT, tree, key, value);
+}
+
+/* ---- the public functions ---------------------------------------------------------------------
+ */
 
 int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value)
 {
@@ -59,8 +144,14 @@ int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slic
     }
     rc = rc == 0 ? take_out(store, &key, &key_copy) : rc;
     rc = rc == 0 ? take_out(store, &value, &value_copy) : rc;
-    rc = rc == 0 ? ps_reserve(txn, 1, key.len + value.len + 1) : rc;
-    rc = rc == 0 ? done(txn, tree_put(txn, tree, key, value), OP_PUT, tree, key, value) : rc;
+    if (unlikely(rc == 0 && (run_is_long(key.len) || run_is_long(value.len) ||
+                             atomic_load_explicit(&store->file_keys, memory_order_relaxed)))) {
+        rc = put_long(txn, tree, key, value);
+    } else if (rc == 0) {
+        struct put put = {.key = key, .value = value};
+        rc = ps_reserve(txn, 1, key.len + value.len + 1);
+        rc = rc == 0 ? done(txn, tree_put(txn, tree, &put), OP_PUT, tree, key, value) : rc;
+    }
     free(key_copy);
     free(value_copy);
     return rc;
@@ -72,11 +163,11 @@ int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
     if (rc == 0 && key.len > PS_MAX_KEY) {
         rc = PS_NOTFOUND;
     }
-    struct ps_slice ignored;
     void *copy = NULL;
-    rc = rc == 0 ? ps_get(&txn->view, tree, key, &ignored) : rc;
+    struct room room = {.ops = 1, .log_bytes = key.len + 32, .may_use_reserve = true};
+    rc = rc == 0 ? tree_find(txn, tree, key) : rc;
     rc = rc == 0 ? take_out(txn->view.store, &key, &copy) : rc;
-    rc = rc == 0 ? ps_reserve(txn, 1, 0) : rc;
+    rc = rc == 0 ? txn_make_room(txn, &room) : rc;
     rc = rc == 0 ? done(txn, tree_delete(txn, tree, key), OP_DELETE, tree, key, nothing) : rc;
     free(copy);
     return rc;

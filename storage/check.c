@@ -75,7 +75,9 @@ static void check_run(struct check *c, const struct run_ref *run)
         struct ps_fault fault;
         ps_last_fault(c->store, &fault);
         finding(c, run->ref, "%s", fault.what);
-        return;
+        if (run->len > PS_MAX_VALUE) {
+            return;
+        }
     }
     reach(c, run->ref, run_pages(run->len, c->store->page_shift), "an overflow run");
 }
@@ -207,7 +209,7 @@ static int check_all(struct check *c)
         }
     }
     const struct run_ref *catalogue = &store->meta.catalogue;
-    reach(c, catalogue->ref, run_pages(catalogue->len, store->page_shift), "the catalogue");
+    reach(c, catalogue->ref, plain_pages(catalogue->len, store->page_shift), "the catalogue");
     check_map(c);
     free(c->seen);
     return c->findings == 0 ? 0 : PS_CORRUPT;

@@ -28,15 +28,6 @@ static int64_t now_us(clockid_t clock)
     return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
 }
 
-static int poison(struct ps_store *store, int rc)
-{
-    pthread_mutex_lock(&store->mu);
-    store->poisoned = PS_POISONED;
-    pthread_cond_broadcast(&store->cond);
-    pthread_mutex_unlock(&store->mu);
-    return rc;
-}
-
 /* ---- (a) ------------------------------------------------------------------------------------ */
 
 /* Pages that transactions took up to T enter the map (F2). */
@@ -133,7 +124,7 @@ static void mark_all(struct checkpoint *c, bool done)
     }
     const struct run_ref *old = &c->store->meta.catalogue;
     if (old->ref != 0) {
-        space_mark_live(space, old->ref, run_pages(old->len, c->store->page_shift), !done);
+        space_mark_live(space, old->ref, plain_pages(old->len, c->store->page_shift), !done);
     }
 }
 
@@ -198,6 +189,7 @@ static int complete(struct checkpoint *c, const struct space_root *root)
     meta.catalogue = c->catalogue;
     meta.space = *root;
     meta.file_pages = space_pages(&store->space);
+    meta.file_keys = atomic_load(&store->file_keys);
     meta.written_us = (uint64_t)now_us(CLOCK_REALTIME);
     int rc = sync_file(store);
     rc = rc == 0 ? meta_write_both(store, &meta, c->file_state) : rc;
@@ -287,7 +279,7 @@ static void hand_over_pages(struct checkpoint *c, const space_extents *freed,
             }
             if (old_catalogue->ref != 0) {
                 struct death d = {old_catalogue->ref, old_catalogue->birth, stamp,
-                                  run_pages(old_catalogue->len, store->page_shift)};
+                                  plain_pages(old_catalogue->len, store->page_shift)};
                 PS_ASSERT(vec_push(&store->dead_pages, d));
             }
         }
@@ -316,7 +308,7 @@ static int abandon(struct checkpoint *c, int rc, bool with_token)
     if (!with_token) {
         token_give(store);
     }
-    return rc == PS_NOSPACE || rc == PS_NOMEM ? rc : poison(store, rc);
+    return rc == PS_NOSPACE || rc == PS_NOMEM ? rc : store_poison(store, rc);
 }
 
 static int run(struct checkpoint *c, bool with_token)
@@ -346,7 +338,7 @@ static int run(struct checkpoint *c, bool with_token)
     rc = complete(c, &root);
     if (rc != 0) {
         vec_free(&freed);
-        return poison(store, rc);
+        return store_poison(store, rc);
     }
     space_written(&store->space);
     atomic_fetch_sub(&store->ops_since_checkpoint, ops);

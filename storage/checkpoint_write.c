@@ -232,7 +232,7 @@ static int write_catalogue(struct checkpoint *c)
             trees++;
         }
     }
-    uint32_t pages = run_pages(bytes - PAGE_HEADER, store->page_shift);
+    uint32_t pages = plain_pages(bytes - PAGE_HEADER, store->page_shift);
     page_ref first;
     int rc = flush(c);
     rc = rc == 0 ? take_places(c, pages, &first) : rc;

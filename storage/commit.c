@@ -180,11 +180,33 @@ static int sync_log(struct ps_store *store)
     return 0;
 }
 
+/* Waits for what the helper has to write for the groups; false if it could not. */
+static bool runs_written(struct ps_store *store, const struct group *first,
+                         const struct group *last)
+{
+    uint64_t ticket = 0;
+    for (const struct group *g = first;; g = g->next) {
+        ticket = g->helper_ticket > ticket ? g->helper_ticket : ticket;
+        if (g == last) {
+            break;
+        }
+    }
+    if (ticket == 0) {
+        return true;
+    }
+    helper_await(&store->helper, ticket);
+    return !atomic_load(&store->runs_failed);
+}
+
 /* Writes, syncs if asked, publishes, tells. log_mu held; the groups are GROUP_WRITING. */
 static void carry_through(struct ps_store *store, struct group *first, struct group *last,
                           bool sync)
 {
     uint64_t seq = last->state->seq;
+    if (!runs_written(store, first, last)) {
+        drop_unpublished(store, true);
+        return;
+    }
     int rc = write_groups(store, first, last);
     if (rc != 0) {
         drop_unpublished(store, false);
@@ -410,7 +432,8 @@ static int hand_over(struct ps_store *store, struct ps_txn *txn, enum ps_durabil
     store->log_allowance_commits--;
     store->stat.commits++;
     store->stat.ops += g->nops;
-    atomic_fetch_add_explicit(&store->ops_since_checkpoint, g->nops, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->ops_since_checkpoint, g->nops + g->weight,
+                              memory_order_relaxed);
     pthread_mutex_lock(&store->mu);
     if (store->log_broken || store->poisoned != 0) {
         int rc = store->poisoned != 0 ? store->poisoned : PS_IO;

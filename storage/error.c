@@ -118,3 +118,12 @@ void store_message(struct ps_store *store, int level, const char *format, ...)
     va_end(args);
     store->options.on_message(store->options.arg, level, text);
 }
+
+int store_poison(struct ps_store *store, int rc)
+{
+    pthread_mutex_lock(&store->mu);
+    store->poisoned = PS_POISONED;
+    pthread_cond_broadcast(&store->cond);
+    pthread_mutex_unlock(&store->mu);
+    return rc;
+}

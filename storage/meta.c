@@ -5,7 +5,8 @@
 
 #include "storage/crc32c.h"
 
-#define META_VERSION 1u
+#define META_VERSION   1u
+#define META_FILE_KEYS 1u /* flags */
 static const char magic[8] = "PANDODB1";
 
 /* A meta as it is on disk. */
@@ -18,7 +19,8 @@ struct disk_meta {
     uint32_t log_crc, catalogue_pages;
     uint64_t catalogue, catalogue_birth, catalogue_bytes;
     uint64_t space, space_birth, file_pages, written_us;
-    uint8_t zero[META_BYTES - 144];
+    uint32_t flags;
+    uint8_t zero[META_BYTES - 148];
 };
 static_assert(sizeof(struct disk_meta) == META_BYTES, "a meta is one sector");
 
@@ -41,7 +43,7 @@ void meta_encode(const struct meta *m, uint8_t buf[META_BYTES])
         .log_epoch = m->pos.epoch,
         .log_seq = m->pos.seq,
         .log_crc = m->pos.crc,
-        .catalogue_pages = run_pages(m->catalogue.len, (uint32_t)__builtin_ctz(m->page_size)),
+        .catalogue_pages = plain_pages(m->catalogue.len, (uint32_t)__builtin_ctz(m->page_size)),
         .catalogue = m->catalogue.ref,
         .catalogue_birth = m->catalogue.birth,
         .catalogue_bytes = m->catalogue.len,
@@ -49,6 +51,7 @@ void meta_encode(const struct meta *m, uint8_t buf[META_BYTES])
         .space_birth = m->space.birth,
         .file_pages = m->file_pages,
         .written_us = m->written_us,
+        .flags = m->file_keys ? META_FILE_KEYS : 0,
     };
     memcpy(d.magic, magic, sizeof magic);
     memcpy(d.id, m->id, sizeof d.id);
@@ -82,6 +85,7 @@ int meta_decode(const uint8_t buf[META_BYTES], struct meta *m)
         .space = {d.space, d.space_birth, d.space_level},
         .file_pages = d.file_pages,
         .written_us = d.written_us,
+        .file_keys = (d.flags & META_FILE_KEYS) != 0,
     };
     memcpy(m->id, d.id, sizeof m->id);
     return 0;

@@ -11,7 +11,8 @@
  *   56 u64 log position    64 u64 log epoch    72 u64 sequence at that position   80 u32 log crc
  *   84 u32 pages of the catalogue's run  88 u64 its first page  96 u64 its birth  104 u64 its bytes
  *   112 u64 root of the space map        120 u64 its birth      128 u64 pages in the file
- *   136 u64 time written, microseconds since 1970               144.. zero
+ *   136 u64 time written, microseconds since 1970
+ *   144 u32 flags: 1, keys over 65 KiB are or were in it        148.. zero
  */
 #ifndef PANDO_STORAGE_META_H
 #define PANDO_STORAGE_META_H
@@ -32,6 +33,7 @@ struct meta {
     struct space_root space;
     uint64_t file_pages;
     uint64_t written_us;
+    bool file_keys;
 };
 
 void meta_encode(const struct meta *meta, uint8_t buf[META_BYTES]);

@@ -7,7 +7,16 @@ int run_make(struct ps_txn *txn, struct ps_slice bytes, struct run_ref *run)
 {
     struct ps_store *store = txn->view.store;
     page_ref ref;
-    int rc = txn_alloc(txn, run_pages(bytes.len, store->page_shift), &ref);
+    uint32_t pages = run_pages(bytes.len, store->page_shift);
+    if (run_is_long(bytes.len)) {
+        int long_rc = txn_alloc_file(txn, pages, &ref);
+        if (long_rc == 0) {
+            *run = (struct run_ref){ref, txn->stamp, bytes.len};
+            long_rc = file_run_write(txn, run, bytes);
+        }
+        return long_rc;
+    }
+    int rc = txn_alloc(txn, pages, &ref);
     if (rc != 0) {
         return rc;
     }

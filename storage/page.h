@@ -49,6 +49,7 @@ enum page_kind {
     PAGE_OVERFLOW = 3,  /* first page of a run: header, then the bytes of one key or value */
     PAGE_SPACE = 4,     /* space map: bitmap (level 0) or index */
     PAGE_CATALOGUE = 5, /* run: the named trees */
+    PAGE_FILE_RUN = 6,  /* first page of a long run: header, and checksums of its pieces */
 };
 
 #define PAGE_HEADER     40u
@@ -71,7 +72,7 @@ struct page {
             uint32_t dead;  /* bytes of cells that are no longer in use */
             uint32_t zero;
         };
-        uint64_t run_len; /* PAGE_OVERFLOW, PAGE_CATALOGUE: bytes after the header */
+        uint64_t run_len; /* PAGE_OVERFLOW, PAGE_FILE_RUN, PAGE_CATALOGUE: bytes of data */
         uint64_t first;   /* PAGE_SPACE: first page (level 0) or first bitmap (index) described */
     };
 };
@@ -102,10 +103,37 @@ struct run_ref {
 /* The checksum of the first len bytes of a page or run, its own field left out (verify.c). */
 uint32_t page_crc(const struct page *p, size_t len);
 
+/* Pages that a header and len bytes take. */
+static inline uint32_t plain_pages(uint64_t len, uint32_t page_shift)
+{
+    return (uint32_t)((len + PAGE_HEADER + (UINT64_C(1) << page_shift) - 1) >> page_shift);
+}
+
+/* Runs of up to RUN_ARENA_MAX bytes are made in the arena: a header, then the data. Longer ones are
+ * made in the file: pages with a header and a CRC-32C of each piece of the data, then pages of data
+ * alone (file_run.h). Which of the two a run is follows from its length. */
+#define RUN_ARENA_MAX (65536u + 1024u)
+#define RUN_PIECE     65536u
+
+static inline bool run_is_long(uint64_t len)
+{
+    return len > RUN_ARENA_MAX;
+}
+
+/* Pages of a long run before its data. */
+static inline uint32_t run_head_pages(uint64_t len, uint32_t page_shift)
+{
+    return plain_pages((len + RUN_PIECE - 1) / RUN_PIECE * 4, page_shift);
+}
+
 /* Pages that a run of len bytes takes. */
 static inline uint32_t run_pages(uint64_t len, uint32_t page_shift)
 {
-    return (uint32_t)((len + PAGE_HEADER + (UINT64_C(1) << page_shift) - 1) >> page_shift);
+    if (!run_is_long(len)) {
+        return plain_pages(len, page_shift);
+    }
+    uint64_t data = (len + (UINT64_C(1) << page_shift) - 1) >> page_shift;
+    return run_head_pages(len, page_shift) + (uint32_t)data;
 }
 
 #endif

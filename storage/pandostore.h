@@ -25,12 +25,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_MAX_TREES      4096             /* named trees in a store */
-#define PS_MAX_TREE_NAME  255              /* bytes in a tree's name (at least 1) */
-#define PS_MAX_KEY        (65536u + 64u)   /* bytes in a key (0 is allowed) */
-#define PS_MAX_VALUE      (65536u + 1024u) /* bytes in a value (0 is allowed) */
-#define PS_MAX_SAVEPOINTS 64               /* savepoints open at once in a transaction */
-#define PS_MAX_SNAPSHOTS  1024             /* snapshots existing at once in a store */
+#define PS_MAX_TREES      4096         /* named trees in a store */
+#define PS_MAX_TREE_NAME  255          /* bytes in a tree's name (at least 1) */
+#define PS_MAX_KEY        (512u << 20) /* bytes in a key (0 is allowed) */
+#define PS_MAX_VALUE      (512u << 20) /* bytes in a value (0 is allowed) */
+#define PS_MAX_SAVEPOINTS 64           /* savepoints open at once in a transaction */
+#define PS_MAX_SNAPSHOTS  1024         /* snapshots existing at once in a store */
 
 enum ps_error {
     PS_OK = 0,
@@ -181,6 +181,12 @@ int ps_tree_find(struct ps_view *view, struct ps_slice name, ps_tree *tree);
 
 /* The value of a key: 0 or PS_NOTFOUND (also for a tree that does not exist in this view). */
 int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_slice *value);
+
+/* At most `len` bytes of a value from `offset` on (none past its end), and its length in *whole
+ * (may be NULL). Of a value over 65 KiB only the pieces of 64 KiB that are asked for are read and
+ * checked; ps_get() checks all of it when it is first used. */
+int ps_get_part(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t offset,
+                size_t len, struct ps_slice *part, uint64_t *whole);
 
 struct ps_lookup {
     ps_tree tree;
@@ -340,6 +346,11 @@ struct ps_stat {
     uint64_t snapshot_retries, snapshots_pinned;
     uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
     uint64_t snapshots_asked, snapshots_moved, moved_pages, snapshot_move_failures;
+    /* long keys and values: runs written to the file, and their bytes; of those, made anew by
+     * replaying the log; times that one was read, and pieces of 64 KiB checked; times that the
+     * writer waited for the helper to write */
+    uint64_t file_runs, file_run_bytes, file_runs_rebuilt, file_runs_read, run_pieces_verified,
+        file_run_waits;
     /* slots given memory by the helper, ahead of the writer, and by the writer, who came first */
     uint64_t slots_populated_ahead, slots_populated_late, helper_wakeups;
 };

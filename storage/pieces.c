@@ -16,6 +16,9 @@
  *  O4 After a failed write the log goes on in a new epoch, too; the transaction has lost what it
  *     wrote, and can only be aborted.
  *
+ *  O5 Keys and values larger than the bound are not gathered: they go to the log from where the
+ *     caller has them, a part at a time.
+ *
  * Threads: the holder of the token, in a transaction. A crash leaves pieces without a last one: a
  * torn tail.
  */
@@ -23,6 +26,7 @@
 
 #define PIECES_MOST   (UINT64_C(4) << 20) /* bytes gathered before they are written */
 #define PIECES_PART   8u                  /* and at most this part of dirty memory */
+#define PART_BYTES    (1u << 20)          /* written at a time of what is not gathered */
 #define PIECE_FRAMING 64u                 /* bytes of log for each part appended, about */
 
 static uint64_t bound(const struct ps_store *store)
@@ -30,6 +34,8 @@ static uint64_t bound(const struct ps_store *store)
     uint64_t part = (store->arena.capacity << store->page_shift) / PIECES_PART;
     return part < PIECES_MOST ? part : PIECES_MOST;
 }
+
+static int pieces_write_more(struct ps_txn *txn, struct ps_slice more);
 
 /* ---- gathering ------------------------------------------------------------------------------- */
 
@@ -43,6 +49,46 @@ static uint8_t *put_varint(uint8_t *at, uint64_t v)
     return at;
 }
 
+/* Bytes too many to be gathered: they go to the log at once, behind what was (O5). */
+static int gather(struct ps_txn *txn, struct ps_slice bytes)
+{
+    struct group *group = txn->group;
+    if (bytes.len > bound(txn->view.store)) {
+        return pieces_write_more(txn, bytes);
+    }
+    if (!vec_reserve(&group->ops, bytes.len + 10)) {
+        return PS_NOMEM;
+    }
+    memcpy(group->ops.at + group->ops.n, bytes.data, bytes.len);
+    group->ops.n += bytes.len;
+    return 0;
+}
+
+/* An operation whose key or value is not gathered. */
+static int log_long(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
+                    struct ps_slice value)
+{
+    struct group *group = txn->group;
+    if (!vec_reserve(&group->ops, 1 + 3 * 10)) {
+        return PS_NOMEM;
+    }
+    uint8_t *at = group->ops.at + group->ops.n;
+    *at++ = op;
+    at = put_varint(at, tree);
+    at = put_varint(at, key.len);
+    group->ops.n = (size_t)(at - group->ops.at);
+    int rc = key.len > 0 ? gather(txn, key) : 0;
+    if (rc != 0 || op != OP_PUT) {
+        return rc;
+    }
+    if (!vec_reserve(&group->ops, 10)) {
+        return PS_NOMEM;
+    }
+    at = put_varint(group->ops.at + group->ops.n, value.len);
+    group->ops.n = (size_t)(at - group->ops.at);
+    return value.len > 0 ? gather(txn, value) : 0;
+}
+
 int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
             struct ps_slice value)
 {
@@ -53,6 +99,9 @@ int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
     group->nops++;
     if (txn->replay || ps_get_durability(store) == PS_NONE) {
         return 0;
+    }
+    if (unlikely(key.len > bound(store) || value.len > bound(store))) {
+        return log_long(txn, op, tree, key, value);
     }
     if (!vec_reserve(&group->ops, 1 + 3 * 10 + key.len + value.len)) {
         return PS_NOMEM;
@@ -125,7 +174,7 @@ static int append_all(struct ps_txn *txn)
     return rc == 0 ? append(txn, txn->group->ops.at + at, txn->group->ops.n - at) : rc;
 }
 
-static int write_all(struct ps_txn *txn)
+static int write_all(struct ps_txn *txn, struct ps_slice more)
 {
     struct ps_store *store = txn->view.store;
     struct ps_fault fault = {0};
@@ -135,6 +184,11 @@ static int write_all(struct ps_txn *txn)
     txn->in_pieces = true;
     int rc = append_all(txn);
     rc = rc == 0 ? log_write(store->log, &fault) : rc;
+    for (size_t at = 0; rc == 0 && at < more.len; at += PART_BYTES) {
+        size_t n = more.len - at < PART_BYTES ? more.len - at : PART_BYTES;
+        rc = append(txn, (const uint8_t *)more.data + at, n);
+        rc = rc == 0 ? log_write(store->log, &fault) : rc;
+    }
     if (rc == 0) {
         store->unsynced = true;
         store->stat.log_pieces_early++;
@@ -147,21 +201,27 @@ static int write_all(struct ps_txn *txn)
     return back != 0 ? back : rc == PS_NOMEM ? rc : PS_IO;
 }
 
-int pieces_write(struct ps_txn *txn)
+static int pieces_write_more(struct ps_txn *txn, struct ps_slice more)
 {
     struct ps_store *store = txn->view.store;
     pthread_mutex_lock(&store->log_mu);
     int rc = groups_write(store);
-    rc = rc == 0 ? write_all(txn) : rc;
+    rc = rc == 0 ? write_all(txn, more) : rc;
     pthread_mutex_unlock(&store->log_mu);
     if (rc != 0) {
         txn->lost = rc;
         return rc;
     }
-    uint64_t n = txn->group->ops.n;
+    uint64_t n = txn->group->ops.n + more.len;
     txn->reserved_log -= txn->reserved_log < n ? txn->reserved_log : n;
     txn->group->ops.n = 0;
     return 0;
+}
+
+int pieces_write(struct ps_txn *txn)
+{
+    static const struct ps_slice nothing;
+    return pieces_write_more(txn, nothing);
 }
 
 /* ---- ends -------------------------------------------------------------------------------------

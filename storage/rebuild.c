@@ -271,16 +271,25 @@ static int separator_of(struct rebuild *r, unsigned k, uint8_t *copy, struct nod
         }
     }
     if (rc != 0 || sep->key_run.ref != 0) {
-        if (rc == 0) {
-            const uint8_t *data;
-            rc = run_data(store, &sep->key_run, &data);
-            sep->key = (struct ps_slice){data, sep->key_run.len};
-        }
-        return rc;
+        return rc; /* its bytes are in a run, or the caller's: they stay where they are */
     }
     memcpy(copy, sep->key.data, sep->key.len); /* outlives the sources and the scratch keys */
     sep->key.data = copy;
     return 0;
+}
+
+/* A separator in a run of the file needs pages that only a put of its own has reserved. */
+int rebuild_may_cut(struct rebuild *r, unsigned at, bool *yes)
+{
+    struct ps_store *store = r->txn->view.store;
+    struct node_entry before, e;
+    if (!*yes || r->level > 0 || !atomic_load_explicit(&store->file_keys, memory_order_relaxed)) {
+        return 0;
+    }
+    int rc = item_read(r, at - 1, store->keys[1], &before);
+    rc = rc == 0 ? item_read(r, at, store->keys[2], &e) : rc;
+    *yes = rc == 0 && !run_is_long(common(before.key, e.key) + 1u);
+    return rc;
 }
 
 /* Recomputes what the ancestors say of the path's nodes from a level upwards. */

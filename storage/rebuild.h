@@ -48,6 +48,8 @@ int rebuild_measure(struct rebuild *r, unsigned from, unsigned to, uint32_t *pre
 /* Where both halves are about equal in bytes, and whether two parts cut at an item would fit. */
 unsigned rebuild_middle(const struct rebuild *r);
 int rebuild_two_fit(struct rebuild *r, unsigned at, bool *yes);
+/* *yes stays if cutting there needs no separator in a run of the file. */
+int rebuild_may_cut(struct rebuild *r, unsigned at, bool *yes);
 /* Parts cut before items a and b (where that leaves none empty). */
 void rebuild_set_parts(struct rebuild *r, unsigned a, unsigned b);
 /* Lays out part k in scratch page k. */

@@ -235,6 +235,7 @@ void file_pages_free(struct ps_store *store, page_ref first, uint64_t birth, uin
     struct fresh_page *fresh = fresh_find(&store->fresh, first, birth);
     if (fresh != NULL) {
         PS_ASSERT(fresh->pages == pages);
+        helper_give_up(&store->helper, first);
         fresh_remove(&store->fresh, fresh);
         store->stat.fresh_freed++;
     }

@@ -117,8 +117,9 @@ static int parse_catalogue(struct ps_store *store, struct state *state, const ui
 int recovery_load_state(struct ps_store *store, struct state *state, struct ps_fault *fault)
 {
     const struct meta *m = &store->meta;
-    uint64_t pages =
-        m->catalogue.len > UINT32_MAX ? UINT64_MAX : run_pages(m->catalogue.len, store->page_shift);
+    uint64_t pages = m->catalogue.len > UINT32_MAX
+                         ? UINT64_MAX
+                         : plain_pages(m->catalogue.len, store->page_shift);
     if (m->catalogue.ref < META_RESERVED >> store->page_shift || pages > store->space.pages ||
         m->catalogue.ref > store->space.pages - pages) {
         return catalogue_bad(store, fault, "outside the file");

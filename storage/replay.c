@@ -184,7 +184,7 @@ static int finish(struct ps_txn *txn, uint64_t seq, const struct log_pos *after)
     struct ps_store *store = txn->view.store;
     txn->state->seq = seq;
     txn->state->pos = *after;
-    atomic_fetch_add(&store->ops_since_checkpoint, txn->group->nops);
+    atomic_fetch_add(&store->ops_since_checkpoint, txn->group->nops + txn->group->weight);
     return commit_internal(store, txn);
 }
 

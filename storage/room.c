@@ -18,6 +18,7 @@
 #include "storage/store.h"
 
 #define CHECKPOINT_RESERVE 16u /* of FILE_RESERVE, for a checkpoint's map and catalogue alone */
+#define ARENA_BYTES_AN_OP  (2u * RUN_ARENA_MAX) /* of its key and value, at most */
 #define FULL_REST_MS       200
 #define LOOK_AGAIN_NS      1000000L             /* for readers that end without a word */
 #define MOST_DELAY_NS      4000000L             /* of one transaction while slots are low */
@@ -54,13 +55,13 @@ static uint64_t slots_per_op(const struct ps_store *store)
 {
     uint64_t slots = 2u * (store->stat.depth_max + 1) + 4;
     if (store->stat.overflow_separators > 0 || store->long_keys) {
-        slots += 2u * run_pages(PS_MAX_KEY, store->page_shift);
+        slots += 2u * run_pages(RUN_ARENA_MAX, store->page_shift);
     }
     return slots;
 }
 
 /* Slots that puts and deletes with so many bytes may take at worst. */
-static uint64_t slots_for(const struct ps_store *store, size_t ops, size_t bytes)
+static uint64_t slots_for(const struct ps_store *store, size_t ops, uint64_t bytes)
 {
     uint64_t need = ops * slots_per_op(store);
     if (bytes > key_inline_max(store->page_size)) {
@@ -71,8 +72,8 @@ static uint64_t slots_for(const struct ps_store *store, size_t ops, size_t bytes
 
 uint64_t slots_of_largest(const struct ps_store *store)
 {
-    return slots_for(store, 1, PS_MAX_KEY + PS_MAX_VALUE) +
-           2u * run_pages(PS_MAX_KEY, store->page_shift);
+    return slots_for(store, 1, ARENA_BYTES_AN_OP) +
+           2u * run_pages(RUN_ARENA_MAX, store->page_shift);
 }
 
 uint64_t slots_kept_back(const struct ps_store *store)
@@ -230,23 +231,44 @@ static int room_in_file(struct ps_store *store, uint64_t need, bool deletes_only
     return rc == 0 ? 0 : store_fault(store, rc, 0, store->file_path, 0, "growing the file");
 }
 
+/* Both runs or none. */
+static int take_runs(struct ps_txn *txn, struct room *room)
+{
+    int rc = 0;
+    for (unsigned i = 0; rc == 0 && i < 2; i++) {
+        struct run_ref *run = &room->runs[i];
+        *run = (struct run_ref){0};
+        if (room->run_pages[i] > 0) {
+            rc = txn_alloc_file(txn, room->run_pages[i], &run->ref);
+            run->birth = txn->stamp;
+        }
+    }
+    if (rc != 0 && room->runs[0].ref != 0) {
+        int dropped = txn_drop(txn, room->runs[0].ref, txn->stamp, room->run_pages[0]);
+        rc = dropped != 0 ? dropped : rc;
+    }
+    return rc;
+}
+
 /* What does not fit into the transaction's share at once is promised as far as it goes. */
-static int make_room(struct ps_txn *txn, size_t ops, size_t bytes)
+static int make_room(struct ps_txn *txn, struct room *room)
 {
     struct ps_store *store = txn->view.store;
-    size_t largest = PS_MAX_KEY + PS_MAX_VALUE;
-    uint64_t all = slots_for(store, ops, bytes);
-    uint64_t one = slots_for(store, 1, bytes < largest ? bytes : largest);
+    uint64_t bytes = room->bytes;
+    uint64_t all = slots_for(store, room->ops, bytes);
+    uint64_t one = slots_for(store, 1, bytes < ARENA_BYTES_AN_OP ? bytes : ARENA_BYTES_AN_OP);
+    uint64_t runs = (uint64_t)room->run_pages[0] + room->run_pages[1];
     int rc = room_for_slots(store, txn, all, one);
     bool part = txn->whole && all > store->arena.capacity;
     if (rc == 0) {
-        rc = room_in_file(store, part ? store->arena.capacity : all, bytes == 0);
+        uint64_t pages = part ? store->arena.capacity : all + room->file_pages;
+        rc = room_in_file(store, pages + runs, room->may_use_reserve);
     }
     if (rc == 0 && !txn->replay && ps_get_durability(store) != PS_NONE) {
-        uint64_t log = bytes + ops * 32;
+        uint64_t log = room->log_bytes;
         rc = log_room(store, part && log > LOG_AHEAD ? LOG_AHEAD : log);
     }
-    return rc;
+    return rc == 0 && runs > 0 ? take_runs(txn, room) : rc;
 }
 
 static int64_t coarse_ms(void)
@@ -259,13 +281,13 @@ static int64_t coarse_ms(void)
 /* On a full disk a checkpoint gives back what died since the last one, pages of the file as well as
  * segments of the log. A transaction that changed something has to end first (one that spills
  * cannot: it is refused); when the checkpoint was of no help, others are refused for a while. */
-int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes)
+int txn_make_room(struct ps_txn *txn, struct room *room)
 {
     struct ps_store *store = txn->view.store;
     if (txn->error != 0) {
         return txn->error;
     }
-    int rc = make_room(txn, ops, bytes);
+    int rc = make_room(txn, room);
     if (rc != PS_NOSPACE || txn->replay || coarse_ms() < store->full_until) {
         return rc;
     }
@@ -275,9 +297,24 @@ int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes)
     store->stat.full_disk_checkpoints++;
     token_give(store);
     rc = resume(store, txn, checkpoint_ask(store, true));
-    rc = rc == 0 ? make_room(txn, ops, bytes) : rc;
+    rc = rc == 0 ? make_room(txn, room) : rc;
     store->full_until = rc == PS_NOSPACE ? coarse_ms() + FULL_REST_MS : 0;
     return rc;
+}
+
+/* Of what is more than operations can have in the arena, the file has the rest. */
+int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes)
+{
+    uint64_t most = (uint64_t)ops * ARENA_BYTES_AN_OP;
+    struct room room = {.ops = ops,
+                        .bytes = bytes < most ? bytes : most,
+                        .log_bytes = bytes + ops * 32,
+                        .may_use_reserve = bytes == 0};
+    if (run_is_long(bytes)) {
+        uint64_t heads = bytes / RUN_ARENA_MAX < 2 * ops ? bytes / RUN_ARENA_MAX : 2 * ops;
+        room.file_pages = ((bytes - room.bytes) >> txn->view.store->page_shift) + 3 * heads;
+    }
+    return txn_make_room(txn, &room);
 }
 
 void ps_keep_whole(struct ps_txn *txn)

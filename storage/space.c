@@ -9,6 +9,7 @@
 #include "storage/poison.h"
 
 #define SPACE_EXTENT 16u /* pages: smaller pieces cost the device and the page cache more */
+#define SPACE_LONG   64u /* pages: longer runs are looked for across bitmaps */
 #define GROW_MIN     (UINT64_C(1) << 20)
 #define GROW_MAX     (UINT64_C(1) << 26)
 
@@ -212,25 +213,92 @@ static bool find(struct space *space, uint32_t min, uint32_t want, page_ref *fir
     return false;
 }
 
+/* The first `pages` free pages in a row, across bitmaps. If there are none, *tail is how many are
+ * free at the end of the file. */
+static bool find_long(struct space *space, uint64_t pages, page_ref *first, uint64_t *tail)
+{
+    uint64_t per = chunk_pages(space);
+    uint64_t have = 0; /* free pages in a row up to here */
+    *tail = 0;
+    for (size_t c = 0; c < space->levels[0].n; c++) {
+        const struct space_node *node = &space->levels[0].at[c];
+        if (node->free == 0) {
+            *tail = have = 0;
+            continue;
+        }
+        for (uint64_t i = 0; i < per;) {
+            uint64_t to = scan(node->used, i, per, true);
+            have += to - i;
+            if (have >= pages) {
+                *first = c * per + to - have;
+                return true;
+            }
+            if (to < per) {
+                *tail = c * per + to == space->pages ? have : 0;
+                have = 0;
+                i = scan(node->used, to, per, false);
+            } else {
+                *tail = have;
+                i = per;
+            }
+        }
+    }
+    return false;
+}
+
+/* The part of [first, first + pages) that one bitmap describes, which is node's. */
+static uint32_t within_chunk(struct space *space, page_ref first, uint32_t pages,
+                             struct space_node **node)
+{
+    uint64_t per = chunk_pages(space);
+    uint64_t left = per - first % per;
+    *node = &space->levels[0].at[first / per];
+    return left < pages ? (uint32_t)left : pages;
+}
+
 static void take(struct space *space, page_ref first, uint32_t pages)
 {
     uint64_t per = chunk_pages(space);
-    struct space_node *node = &space->levels[0].at[first / per];
-    for (uint32_t i = 0; i < pages; i++) {
-        uint64_t at = first % per + i;
-        PS_ASSERT(!bit(node->used, at) && !bit(node->live, at));
-        set_bit(node->used, at, true);
+    while (pages > 0) {
+        struct space_node *node;
+        uint32_t n = within_chunk(space, first, pages, &node);
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t at = first % per + i;
+            PS_ASSERT(!bit(node->used, at) && !bit(node->live, at));
+            set_bit(node->used, at, true);
+        }
+        node->free -= n;
+        space->free -= n;
+        if (space->image != NULL) {
+            unpoison(image_at(space, first), (size_t)n << space->page_shift);
+        }
+        first += n;
+        pages -= n;
     }
-    node->free -= pages;
-    space->free -= pages;
-    if (space->image != NULL) {
-        unpoison(image_at(space, first), (size_t)pages << space->page_shift);
+}
+
+/* A long run goes where it fits first, or to the end of the file. */
+static int alloc_long(struct space *space, uint32_t pages, page_ref *first)
+{
+    uint64_t tail;
+    if (!find_long(space, pages, first, &tail)) {
+        int rc = grow(space, pages - tail);
+        if (rc != 0) {
+            return rc;
+        }
+        PS_ASSERT(find_long(space, pages, first, &tail));
     }
+    take(space, *first, pages);
+    return 0;
 }
 
 static int alloc_locked(struct space *space, uint32_t min, uint32_t want, page_ref *first,
                         uint32_t *got)
 {
+    if (min > SPACE_LONG) {
+        *got = min;
+        return alloc_long(space, min, first);
+    }
     uint32_t good = want < SPACE_EXTENT ? want : SPACE_EXTENT;
     good = good < min ? min : good;
     bool found = !space->no_extents && find(space, good, want, first, got);
@@ -262,13 +330,18 @@ int space_alloc(struct space *space, uint32_t min, uint32_t want, page_ref *firs
 static void mark(struct space *space, page_ref first, uint32_t pages, bool live)
 {
     uint64_t per = chunk_pages(space);
-    struct space_node *node = &space->levels[0].at[first / per];
-    for (uint32_t i = 0; i < pages; i++) {
-        PS_ASSERT(bit(node->used, first % per + i));
-        PS_ASSERT(bit(node->live, first % per + i) != live);
-        set_bit(node->live, first % per + i, live);
+    while (pages > 0) {
+        struct space_node *node;
+        uint32_t n = within_chunk(space, first, pages, &node);
+        for (uint32_t i = 0; i < n; i++) {
+            PS_ASSERT(bit(node->used, first % per + i));
+            PS_ASSERT(bit(node->live, first % per + i) != live);
+            set_bit(node->live, first % per + i, live);
+        }
+        node->dirty = true;
+        first += n;
+        pages -= n;
     }
-    node->dirty = true;
 }
 
 void space_mark_live(struct space *space, page_ref first, uint32_t pages, bool live)
@@ -281,19 +354,22 @@ void space_mark_live(struct space *space, page_ref first, uint32_t pages, bool l
 static void release(struct space *space, page_ref first, uint32_t pages)
 {
     uint64_t per = chunk_pages(space);
-    struct space_node *node = &space->levels[0].at[first / per];
-    for (uint32_t i = 0; i < pages; i++) {
-        uint64_t at = first % per + i;
-        PS_ASSERT(bit(node->used, at) && !bit(node->live, at));
-        set_bit(node->used, at, false);
-    }
-    node->free += pages;
-    space->free += pages;
-    if (space->image != NULL) {
-        poison(image_at(space, first), (size_t)pages << space->page_shift);
-    }
-    if (pages >= SPACE_EXTENT) {
-        space->no_extents = false;
+    space->no_extents = space->no_extents && pages < SPACE_EXTENT;
+    while (pages > 0) {
+        struct space_node *node;
+        uint32_t n = within_chunk(space, first, pages, &node);
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t at = first % per + i;
+            PS_ASSERT(bit(node->used, at) && !bit(node->live, at));
+            set_bit(node->used, at, false);
+        }
+        node->free += n;
+        space->free += n;
+        if (space->image != NULL) {
+            poison(image_at(space, first), (size_t)n << space->page_shift);
+        }
+        first += n;
+        pages -= n;
     }
 }
 

@@ -87,7 +87,10 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
     stat->log_pieces = log.log_pieces;
     pthread_mutex_lock(&store->helper.mu);
     stat->helper_wakeups = store->helper.wakeups;
+    stat->file_run_waits = store->helper.waits;
     pthread_mutex_unlock(&store->helper.mu);
+    stat->file_runs_read = atomic_load(&store->file_runs_read);
+    stat->run_pieces_verified = atomic_load(&store->run_pieces_verified);
     stat->slots_populated_ahead = atomic_load(&store->arena.populated_ahead);
     stat->slots_populated_late = atomic_load(&store->arena.populated_late);
     stat->snapshot_retries = atomic_load(&store->snapshot_retries);

@@ -124,7 +124,7 @@ void group_recycle(struct ps_store *store, struct group *group)
         vec_free(&group->ops);
     }
     group->ops.n = group->born.n = group->born_file.n = group->deaths.n = 0;
-    group->nops = 0;
+    group->nops = group->weight = group->helper_ticket = 0;
     group->waiter = NULL;
     group->state = NULL;
     pthread_mutex_lock(&store->mu);

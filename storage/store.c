@@ -15,7 +15,7 @@
 #define DEFAULT_RECOVERY_MS 1000u
 #define LEAST_SLOTS         64u
 #define REPLAY_SLOTS        96u /* with which any single put can be replayed, however small */
-#define REPLAY_RUNS         6u  /* the arena has become: so many slots and longest keys */
+#define REPLAY_RUNS         6u  /* the arena has become: so many slots and longest runs */
 #define FIRST_GROWTH        (UINT64_C(1) << 20)
 
 static char *join(const char *dir, const char *name)
@@ -163,7 +163,7 @@ static int open_memory(struct ps_store *store)
     }
     store->page_shift = (uint32_t)__builtin_ctz(store->page_size);
     uint64_t slots = store->options.dirty_memory >> store->page_shift;
-    uint64_t replay = REPLAY_SLOTS + REPLAY_RUNS * (PS_MAX_VALUE >> store->page_shift);
+    uint64_t replay = REPLAY_SLOTS + REPLAY_RUNS * (RUN_ARENA_MAX >> store->page_shift);
     int rc = arena_open(&store->arena, slots < LEAST_SLOTS ? LEAST_SLOTS : slots, replay,
                         store->page_shift);
     store->base[1] = store->arena.memory;
@@ -200,6 +200,7 @@ static int first_state(struct ps_store *store, bool fresh, struct ps_fault *faul
     atomic_store(&state->stamp, stamp_of(file_state));
     atomic_store(&store->published_seq, state->seq);
     store->next_stamp = store->meta.stamp + 1;
+    atomic_store(&store->file_keys, store->meta.file_keys);
     store->meta_stamps[0] = store->meta_stamps[1] = store->meta.stamp;
     return rc;
 }

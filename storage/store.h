@@ -95,8 +95,10 @@ struct group {
     uint64_t base, stamp; /* the stamps it used */
     VEC(uint8_t) ops;
     uint64_t nops;
+    uint64_t weight;         /* of long values, in operations that take as long to replay */
     VEC(page_ref) born;      /* slots */
     space_extents born_file; /* pages of the file */
+    uint64_t helper_ticket;  /* of the last part of a run that it handed to the helper; or 0 */
     deaths deaths;
 };
 
@@ -183,7 +185,7 @@ struct ps_store {
     _Atomic(struct state *) published;
     struct reader_slot *readers;
     _Atomic unsigned readers_high;
-    _Atomic uint64_t snapshot_retries, pages_verified;
+    _Atomic uint64_t snapshot_retries, pages_verified, file_runs_read, run_pieces_verified;
     _Atomic uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
     _Atomic uint64_t published_seq;
     _Atomic uint64_t file_pages; /* in the file: references beyond are damage */
@@ -217,6 +219,7 @@ struct ps_store {
     VEC(struct checkpoint_page) adopting; /* of a complete checkpoint, not taken over yet */
     size_t adopted;
     bool long_keys;          /* keys in runs are or were about: separators may be, too */
+    _Atomic bool file_keys;  /* keys in runs of the file are or were: kept in the meta */
     uint64_t relink_pending; /* live slots that have an image in the file */
     struct relink_cursor {
         bool active;
@@ -278,6 +281,7 @@ struct ps_store {
     struct state *file_state; /* the last checkpoint's state, all references in the file */
 
     struct helper helper;
+    _Atomic bool runs_failed; /* a run could not be written: nothing with runs is published */
 
     pthread_mutex_t fault_mu;
     struct ps_fault fault;
@@ -300,6 +304,8 @@ static inline bool page_is_verified(const struct ps_store *store, page_ref ref)
 
 int page_verify(struct ps_store *store, const struct child *child, unsigned level);
 int run_verify(struct ps_store *store, const struct run_ref *run);
+/* Bytes [from, to) of a long run, but what was checked before. */
+int run_verify_part(struct ps_store *store, const struct run_ref *run, uint64_t from, uint64_t to);
 void page_unverify(struct ps_store *store, page_ref ref, uint32_t pages);
 /* The file may have grown: references up to its end are good from now on. */
 void file_pages_grew(struct ps_store *store);
@@ -325,6 +331,8 @@ void fault_set(struct ps_fault *fault, int code, int sys_errno, const char *file
 void store_message(struct ps_store *store, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int errno_code(int negative_errno);
+/* No more writes; answers rc. mu not held. */
+int store_poison(struct ps_store *store, int rc);
 
 /* ---- snapshots (snapshot.c) ------------------------------------------------------------------ */
 
@@ -409,6 +417,18 @@ int txn_drop_slot(struct ps_txn *txn, page_ref ref);
 
 /* ---- room (room.c) --------------------------------------------------------------------------- */
 
+/* What a change may need. */
+struct room {
+    size_t ops;
+    uint64_t bytes;         /* of keys and values in pages or runs of the arena */
+    uint64_t log_bytes;     /* of its log record */
+    uint64_t file_pages;    /* that it takes of the file while it goes on */
+    bool may_use_reserve;   /* it makes room in the end: on a full disk as well */
+    uint32_t run_pages[2];  /* long runs, taken at once; 0: none */
+    struct run_ref runs[2]; /* out: where they are (length not set) */
+};
+/* What ps_reserve promises, of just this. PS_NOSPACE and PS_BUSY: nothing was taken. */
+int txn_make_room(struct ps_txn *txn, struct room *room);
 uint64_t txn_free_slots(const struct ps_store *store);
 uint64_t slots_kept_back(const struct ps_store *store);
 /* Slots that no operation needs more of. */
@@ -462,7 +482,20 @@ struct path {
     unsigned index[TREE_MAX_LEVELS];
 };
 
-int tree_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value);
+/* An entry to be put. Runs (ref 0: none) were made before, of keys that are not there yet. */
+struct put {
+    struct ps_slice key, value;
+    struct run_ref key_run, value_run;
+};
+
+int tree_put(struct ps_txn *txn, ps_tree tree, const struct put *put);
+/* The leaf that a key belongs to; PS_NOTFOUND: the tree is empty. */
+int tree_leaf(struct ps_store *store, const struct tree_root *root, struct ps_slice key,
+              const struct page **leaf);
+/* Whether a key is there, its value left alone: 0 or PS_NOTFOUND. */
+int tree_find(struct ps_txn *txn, ps_tree tree, struct ps_slice key);
+/* Pages of the file that putting a key may take for separators in long runs. */
+int tree_long_separators(struct ps_txn *txn, ps_tree tree, struct ps_slice key, uint64_t *pages);
 int tree_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key);
 int tree_clear(struct ps_txn *txn, ps_tree tree);
 /* Makes the page that a child entry names this transaction's own; updates the entry. */

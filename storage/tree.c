@@ -88,7 +88,7 @@ static void path_add(const struct path *path, struct tree_root *root, int64_t de
     root->root.count = (root->root.count + (uint64_t)delta) | flag;
 }
 
-/* Makes the runs that an entry needs: a long key (unless it has its run), a long value. */
+/* Makes the runs that an entry needs and does not have: of its key, of its value. */
 static int make_runs(struct ps_txn *txn, struct node_entry *e)
 {
     struct ps_store *store = txn->view.store;
@@ -99,6 +99,8 @@ static int make_runs(struct ps_txn *txn, struct node_entry *e)
     }
     if (rc == 0 && entry_cell_size(e, true, 0) > leaf_cell_max(store->page_size)) {
         rc = run_make(txn, e->value, &e->value_run);
+    }
+    if (e->value_run.ref != 0) {
         e->value.len = 0;
     }
     return rc;
@@ -121,7 +123,7 @@ static int new_root(struct ps_txn *txn, struct tree_root *root)
 
 /* Replaces the value of entry i; the new one has another length or lives elsewhere. */
 static int replace(struct ps_txn *txn, struct tree_root *root, struct path *path, unsigned i,
-                   struct ps_slice value)
+                   const struct put *put)
 {
     struct ps_store *store = txn->view.store;
     struct page *leaf = path->page[0];
@@ -131,8 +133,8 @@ static int replace(struct ps_txn *txn, struct tree_root *root, struct path *path
         return rc;
     }
     struct run_ref old = e.value_run;
-    e.value = value;
-    e.value_run.ref = 0;
+    e.value = put->value;
+    e.value_run = put->value_run;
     rc = make_runs(txn, &e);
     if (rc == 0 && old.ref != 0) {
         rc = run_drop(txn, &old);
@@ -145,27 +147,84 @@ static int replace(struct ps_txn *txn, struct tree_root *root, struct path *path
     return node_put(txn, root, path, 0, i, &e);
 }
 
-int tree_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value)
+int tree_leaf(struct ps_store *store, const struct tree_root *root, struct ps_slice key,
+              const struct page **leaf)
+{
+    struct child child = root->root;
+    if (child.ref == 0) {
+        return PS_NOTFOUND;
+    }
+    for (unsigned level = root->level;; level--) {
+        unsigned i;
+        int rc = page_get(store, &child, level, leaf);
+        if (rc != 0 || level == 0) {
+            return rc;
+        }
+        rc = node_search_child(store, *leaf, key, &i);
+        if (rc != 0) {
+            return rc;
+        }
+        node_child(*leaf, i, &child);
+    }
+}
+
+int tree_find(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
+{
+    const struct page *leaf;
+    unsigned i;
+    bool exact = false;
+    int rc = tree_leaf(txn->view.store, &txn->state->trees[tree], key, &leaf);
+    rc = rc == 0 ? node_search(txn->view.store, leaf, key, 0, &i, &exact) : rc;
+    return rc == 0 && !exact ? PS_NOTFOUND : rc;
+}
+
+int tree_long_separators(struct ps_txn *txn, ps_tree tree, struct ps_slice key, uint64_t *pages)
+{
+    const struct page *leaf = NULL;
+    uint64_t longest = key.len;
+    uint64_t second = 0;
+    *pages = 0;
+    int rc = tree_leaf(txn->view.store, &txn->state->trees[tree], key, &leaf);
+    if (rc != 0) {
+        return rc == PS_NOTFOUND ? 0 : rc;
+    }
+    for (unsigned i = 0; (leaf->flags & PAGE_HAS_OVERFLOW) && i < leaf->count; i++) {
+        struct run_ref of_key, of_value;
+        node_runs(leaf, i, &of_key, &of_value);
+        uint64_t less = of_key.len < longest ? of_key.len : longest;
+        longest = of_key.len > longest ? of_key.len : longest;
+        second = less > second ? less : second;
+    }
+    if (run_is_long(second + 1)) { /* common to two keys, and a byte more */
+        *pages = 2 * (uint64_t)run_pages(second + 1, txn->view.store->page_shift);
+    }
+    return 0;
+}
+
+int tree_put(struct ps_txn *txn, ps_tree tree, const struct put *put)
 {
     struct ps_store *store = txn->view.store;
     struct tree_root *root = &txn->state->trees[tree];
     struct path path;
     int rc = root->root.ref == 0 ? new_root(txn, root) : 0;
     if (rc == 0) {
-        rc = path_own(txn, root, key, 0, &path);
+        rc = path_own(txn, root, put->key, 0, &path);
     }
     unsigned i;
     bool exact;
     if (rc == 0) {
-        rc = node_search(store, path.page[0], key, 0, &i, &exact);
+        rc = node_search(store, path.page[0], put->key, 0, &i, &exact);
     }
     if (rc != 0) {
         return rc;
     }
     if (exact) {
-        return node_overwrite(path.page[0], i, value) ? 0 : replace(txn, root, &path, i, value);
+        PS_ASSERT(put->key_run.ref == 0);
+        bool done = put->value_run.ref == 0 && node_overwrite(path.page[0], i, put->value);
+        return done ? 0 : replace(txn, root, &path, i, put);
     }
-    struct node_entry e = {.key = key, .value = value};
+    struct node_entry e = {
+        .key = put->key, .key_run = put->key_run, .value = put->value, .value_run = put->value_run};
     rc = make_runs(txn, &e);
     if (rc != 0) {
         return rc;
@@ -178,8 +237,7 @@ int tree_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
 {
     struct ps_store *store = txn->view.store;
     struct tree_root *root = &txn->state->trees[tree];
-    struct ps_slice ignored;
-    int rc = ps_get(&txn->view, tree, key, &ignored);
+    int rc = tree_find(txn, tree, key);
     struct path path;
     if (rc == 0) {
         rc = path_own(txn, root, key, 0, &path);

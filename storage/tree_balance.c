@@ -146,6 +146,7 @@ static int overflow(struct ps_txn *txn, struct tree_root *root, struct path *pat
             bool yes = false;
             unsigned mid = rc == 0 ? rebuild_middle(&r) : 0;
             rc = rc == 0 ? rebuild_two_fit(&r, mid, &yes) : rc;
+            rc = rc == 0 ? rebuild_may_cut(&r, mid, &yes) : rc;
             if (rc == 0 && yes) {
                 store->stat.shares++;
                 rebuild_set_parts(&r, mid, 0);
@@ -307,6 +308,7 @@ int node_thinned(struct ps_txn *txn, struct tree_root *root, struct path *path, 
     bool yes;
     unsigned mid = rebuild_middle(&r);
     rc = rebuild_two_fit(&r, mid, &yes);
+    rc = rc == 0 ? rebuild_may_cut(&r, mid, &yes) : rc;
     if (rc != 0 || !yes) {
         return rc; /* it stays thin */
     }

@@ -6,6 +6,9 @@
  * and that every offset, length and reference inside is within bounds, so that code that walks a
  * page needs no checks of its own. Order of keys and counts are the full checker's (check.c).
  *
+ * Of a long run the head is checked with each piece that is used for the first time; the bit of the
+ * page where a piece begins remembers it, that of the head's first page that all of them were.
+ *
  * Threads: any; two threads may check the same page at once.
  */
 #include "storage/crc32c.h"
@@ -138,8 +141,83 @@ int page_verify(struct ps_store *store, const struct child *child, unsigned leve
     return 0;
 }
 
+/* ---- long runs --------------------------------------------------------------------------------
+ */
+
+static page_ref piece_page(const struct ps_store *store, const struct run_ref *run, uint64_t i)
+{
+    return run->ref + run_head_pages(run->len, store->page_shift) +
+           ((i * RUN_PIECE) >> store->page_shift);
+}
+
+static int head_verify(struct ps_store *store, const struct run_ref *run)
+{
+    const struct page *p = page_at(store, run->ref);
+    uint64_t pieces = (run->len + RUN_PIECE - 1) / RUN_PIECE;
+    if (!run_ok(store, run, 0)) {
+        return damaged(store, run->ref, "overflow run outside the file");
+    }
+    if (p->kind != PAGE_FILE_RUN || p->number != run->ref || p->birth != run->birth ||
+        p->run_len != run->len) {
+        return damaged(store, run->ref, "stale or misplaced overflow run");
+    }
+    if (p->crc != page_crc(p, PAGE_HEADER + 4 * (size_t)pieces)) {
+        return damaged(store, run->ref, "checksum of the head of an overflow run does not match");
+    }
+    return 0;
+}
+
+static int piece_verify(struct ps_store *store, const struct run_ref *run, uint64_t i)
+{
+    page_ref page = piece_page(store, run, i);
+    uint64_t from = i * RUN_PIECE;
+    size_t len = run->len - from < RUN_PIECE ? (size_t)(run->len - from) : RUN_PIECE;
+    uint32_t crc;
+    memcpy(&crc, (const uint8_t *)page_at(store, run->ref) + PAGE_HEADER + 4 * i, sizeof crc);
+    if (crc != crc32c(0, page_at(store, page), len)) {
+        char what[96];
+        snprintf(what, sizeof what, "checksum of piece %llu of an overflow run does not match",
+                 (unsigned long long)i);
+        return damaged(store, page, what);
+    }
+    remember(store, page);
+    atomic_fetch_add_explicit(&store->run_pieces_verified, 1, memory_order_relaxed);
+    return 0;
+}
+
+/* Pieces [from, to), whatever was checked before. */
+static int pieces_verify(struct ps_store *store, const struct run_ref *run, uint64_t from,
+                         uint64_t to)
+{
+    int rc = head_verify(store, run);
+    for (uint64_t i = from; rc == 0 && i < to; i++) {
+        rc = piece_verify(store, run, i);
+    }
+    if (rc == 0 && from == 0 && to == (run->len + RUN_PIECE - 1) / RUN_PIECE) {
+        remember(store, run->ref);
+    }
+    return rc;
+}
+
+int run_verify_part(struct ps_store *store, const struct run_ref *run, uint64_t from, uint64_t to)
+{
+    uint64_t first = from / RUN_PIECE;
+    uint64_t end = (to + RUN_PIECE - 1) / RUN_PIECE;
+    if (!run_ok(store, run, 0) || to > run->len) {
+        return damaged(store, run->ref, "overflow run outside the file");
+    }
+    bool all = first == 0 && end == (run->len + RUN_PIECE - 1) / RUN_PIECE;
+    while (!all && first < end && page_is_verified(store, piece_page(store, run, first))) {
+        first++;
+    }
+    return first < end ? pieces_verify(store, run, first, end) : 0;
+}
+
 int run_verify(struct ps_store *store, const struct run_ref *run)
 {
+    if (run_is_long(run->len) && run->len <= PS_MAX_VALUE) {
+        return pieces_verify(store, run, 0, (run->len + RUN_PIECE - 1) / RUN_PIECE);
+    }
     if (!run_ok(store, run, 0)) {
         return damaged(store, run->ref, "overflow run outside the file");
     }

@@ -64,8 +64,8 @@ int keyspace_open(struct ps_store *store, unsigned databases, struct keyspace **
     k->store = store;
     k->databases = databases;
     k->room = malloc(RECORD_MAX_HEADER + KEYSPACE_MAX_STRING);
-    k->row_room = malloc(PS_MAX_KEY);
-    k->key_room = malloc(PS_MAX_KEY);
+    k->row_room = malloc(KEYSPACE_MAX_KEY + KEYSPACE_ROW_EXTRA);
+    k->key_room = malloc(KEYSPACE_MAX_KEY + KEYSPACE_ROW_EXTRA);
     int rc = k->room && k->row_room && k->key_room ? 0 : PS_NOMEM;
     if (rc == 0)
         rc = scan_table_new(SCAN_TABLE_ENTRIES, SCAN_TABLE_BYTES, &k->scans);

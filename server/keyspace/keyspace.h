@@ -28,9 +28,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KEYSPACE_INDEX_TIME 8u                     /* bytes before the key in the index */
-#define KEYSPACE_MAX_KEY    (PS_MAX_KEY - 64u)     /* bytes in a key; 8 more in a row */
-#define KEYSPACE_MAX_STRING (PS_MAX_VALUE - 1024u) /* bytes in a string's value */
+#define KEYSPACE_INDEX_TIME 8u     /* bytes before the key in the index */
+#define KEYSPACE_MAX_KEY    65536u /* bytes in a key; 8 more in a row */
+#define KEYSPACE_ROW_EXTRA  64u    /* room for what rows have besides a key */
+#define KEYSPACE_MAX_STRING 65536u /* bytes in a string's value */
 
 /* What keyspace_put() and keyspace_delete() may need for one key: changes, and bytes besides the
  * record (twice the key's length and this). */

@@ -84,19 +84,23 @@ static size_t edge_size(struct rng *rng, uint32_t page_size)
 
 static size_t huge_size(struct rng *rng, uint32_t page_size)
 {
+    if (rng_one_in(rng, 12)) /* to the file at once */
+        return rng_one_in(rng, 3) ? rng_between(rng, MODEL_SHORT_VALUE - 1, MODEL_MAX_KEY)
+                                  : MODEL_SHORT_VALUE + 3;
     switch (rng_below(rng, 6)) {
     case 0:
-        return PS_MAX_KEY - rng_below(rng, 3);
+        return MODEL_SHORT_KEY - rng_below(rng, 3);
     case 1:
-        return rng_between(rng, 1, PS_MAX_KEY);
+        return rng_between(rng, 1, MODEL_SHORT_KEY);
     case 2:
         return page_size / 2 - 60 + rng_below(rng, 100);
     default:
-        return PS_MAX_KEY;
+        return MODEL_SHORT_KEY;
     }
 }
 
-struct ps_slice keygen_next(struct keygen *gen, struct rng *rng, unsigned char buffer[PS_MAX_KEY])
+struct ps_slice keygen_next(struct keygen *gen, struct rng *rng,
+                            unsigned char buffer[MODEL_MAX_KEY])
 {
     size_t len = 0;
     switch (gen->kind) {
@@ -124,9 +128,13 @@ struct ps_slice keygen_next(struct keygen *gen, struct rng *rng, unsigned char b
 
 static size_t value_size(struct rng *rng, uint32_t page_size, uint64_t rare)
 {
-    if (rng_one_in(rng, rare))
-        return rng_one_in(rng, 4) ? PS_MAX_VALUE - rng_below(rng, 2)
-                                  : rng_between(rng, page_size / 2, PS_MAX_VALUE);
+    if (rng_one_in(rng, rare)) {
+        if (rng_one_in(rng, rare < 100 ? 60 : 5)) /* to the file at once */
+            return rng_between(rng, MODEL_SHORT_VALUE - 1,
+                               rng_one_in(rng, 10) ? MODEL_MAX_VALUE : 4 * MODEL_SHORT_VALUE);
+        return rng_one_in(rng, 4) ? MODEL_SHORT_VALUE - rng_below(rng, 2)
+                                  : rng_between(rng, page_size / 2, MODEL_SHORT_VALUE);
+    }
     switch (rng_below(rng, 20)) {
     case 0:
         return 0;
@@ -144,7 +152,7 @@ static size_t value_size(struct rng *rng, uint32_t page_size, uint64_t rare)
 }
 
 struct ps_slice random_value(struct rng *rng, uint32_t page_size, uint64_t rare,
-                             unsigned char buffer[PS_MAX_VALUE + 8])
+                             unsigned char buffer[MODEL_MAX_VALUE + 8])
 {
     size_t len = value_size(rng, page_size, rare);
     for (size_t i = 0; i < len; i += 8) {

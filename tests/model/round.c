@@ -84,7 +84,7 @@ static struct ps_slice neighbour(struct round *r, unsigned char *buffer, size_t 
         len -= len > 0;
         break;
     case 1:
-        if (len < PS_MAX_KEY)
+        if (len < MODEL_MAX_KEY)
             buffer[len++] = 0;
         break;
     case 2:

@@ -58,7 +58,7 @@ struct walker { /* a cursor of the transaction that stays open while the transac
     struct ps_cursor *cursor; /* NULL: none */
     int tree;
     size_t key_len;
-    unsigned char key[PS_MAX_KEY]; /* where it stands */
+    unsigned char key[MODEL_MAX_KEY]; /* where it stands */
 };
 
 struct round {
@@ -98,7 +98,8 @@ struct round {
     uint64_t told_published;
     bool told_failure, told_backwards;
 
-    unsigned char key[PS_MAX_KEY], low[PS_MAX_KEY], high[PS_MAX_KEY], value[PS_MAX_VALUE + 8];
+    unsigned char key[MODEL_MAX_KEY], low[MODEL_MAX_KEY], high[MODEL_MAX_KEY],
+        value[MODEL_MAX_VALUE + 8];
 };
 
 /* What a read is made on, and what it must find. */

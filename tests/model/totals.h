@@ -51,7 +51,7 @@ enum tally {
         TALLY_COUNT
 };
 
-#define STAT_MAX 56
+#define STAT_MAX 72
 
 struct progress {
     uint64_t operations; /* done in this round */

@@ -217,6 +217,41 @@ static void reopen_map(struct pair *t, const struct space_root *root)
     assert_same_counts(t);
 }
 
+static void long_runs_are_found_across_bitmaps_and_go_to_the_end_otherwise(void **state)
+{
+    struct pair *t = *state;
+    open_map(t, 256);
+    give_one(t, PER + 1000, PER + 1000);
+    assert_true(space_pages(&t->space) < PER + 1000 + 256 + 2 * RESERVED); /* the rest was grown */
+    for (unsigned i = 0; i < 300; i++) {
+        if (t->n > 0 && next_random(t) % 20 < 9) {
+            take_one(t, next_random(t) % t->n);
+        } else {
+            uint32_t most = i % 10 == 0 ? PER + PER / 2 : 2000;
+            uint32_t pages = 1 + next_random(t) % most;
+            give_one(t, pages, pages);
+        }
+    }
+    assert_same_counts(t);
+    while (t->n > 0) {
+        take_one(t, 0);
+    }
+    uint64_t pages = space_pages(&t->space);
+    give_one(t, (uint32_t)(pages - RESERVED), (uint32_t)(pages - RESERVED)); /* all of it */
+    assert_int_equal(space_pages(&t->space), pages);
+    assert_int_equal(space_free_pages(&t->space), 0);
+    fault_vfs_full(t->files, true);
+    struct space_extent e;
+    assert_int_equal(space_alloc(&t->space, 70, 70, &e.first, &e.pages), PS_NOSPACE);
+    assert_same_counts(t);
+    struct space_root root;
+    fault_vfs_full(t->files, false);
+    write_map(t, &root, 0);
+    write_map(t, &root, 0);
+    reopen_map(t, &root);
+    space_destroy(&t->space);
+}
+
 static void write_and_load(struct pair *t, unsigned rounds)
 {
     struct space_root root;
@@ -317,6 +352,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(pages_are_given_once_and_never_beyond_the_file),
+        TEST(long_runs_are_found_across_bitmaps_and_go_to_the_end_otherwise),
         TEST(a_full_disk_gives_what_there_is_and_then_says_so),
         TEST(a_map_is_loaded_as_it_was_written),
         TEST(a_map_of_several_bitmaps_is_loaded_as_it_was_written),

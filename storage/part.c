@@ -1,0 +1,45 @@
+/*
+ * part.c - reading a part of a value: of a long one, only that part is looked at and checked.
+ *
+ * Threads: any, on a view of its own.
+ */
+#include "storage/node.h"
+#include "storage/overflow.h"
+
+int ps_get_part(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t offset,
+                size_t len, struct ps_slice *part, uint64_t *whole)
+{
+    struct ps_store *store = view->store;
+    const struct state *state = view->state;
+    if (state == NULL || tree >= state->ntrees) {
+        return PS_NOTFOUND;
+    }
+    const struct page *leaf;
+    unsigned i;
+    bool exact = false;
+    int rc = tree_leaf(store, &state->trees[tree], key, &leaf);
+    rc = rc == 0 ? node_search(store, leaf, key, 0, &i, &exact) : rc;
+    if (rc != 0 || !exact) {
+        return rc != 0 ? rc : PS_NOTFOUND;
+    }
+    struct ps_slice value;
+    struct run_ref run;
+    node_value(leaf, i, &value, &run);
+    uint64_t total = run.ref != 0 ? run.len : value.len;
+    uint64_t from = offset < total ? offset : total;
+    uint64_t to = len < total - from ? from + len : total;
+    const uint8_t *data = value.data;
+    if (run.ref != 0 && run_is_long(run.len)) {
+        rc = file_run_part(store, &run, from, to, &data);
+    } else if (run.ref != 0) {
+        rc = run_data(store, &run, &data);
+        data += from;
+    } else {
+        data += from;
+    }
+    *part = (struct ps_slice){data, (size_t)(to - from)};
+    if (whole != NULL) {
+        *whole = total;
+    }
+    return rc;
+}
