@@ -56,7 +56,7 @@ static const struct path {
     PATH(fresh_unmapped, USUAL),
     PATH(fresh_freed, USUAL),
     PATH(file_runs, USUAL),
-    PATH(file_runs_rebuilt, USUAL),
+    PATH(file_runs_rebuilt, RARE),
     PATH(file_runs_read, USUAL),
     PATH(run_pieces_verified, USUAL),
     PATH(file_run_waits, NEVER),
