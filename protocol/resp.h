@@ -235,5 +235,8 @@ char *resp_write_bulk_space(struct resp_out *out, size_t len);
 
 /* Bytes that are RESP already (a stored reply). */
 void resp_write_raw(struct resp_out *out, const char *data, size_t len);
+/* The same, filled in by the caller: where the len bytes belong (until the next write); NULL after
+ * a failure. */
+char *resp_write_raw_space(struct resp_out *out, size_t len);
 
 #endif

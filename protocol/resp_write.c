@@ -172,6 +172,14 @@ void resp_write_raw(struct resp_out *out, const char *data, size_t len)
     out->len += len;
 }
 
+char *resp_write_raw_space(struct resp_out *out, size_t len)
+{
+    if (!reserve(out, len))
+        return NULL;
+    out->len += len;
+    return out->buf + out->len - len;
+}
+
 /* ---- scalars ------------------------------------------------------------------------------- */
 
 /* The first prefix_len bytes of prefix, text with CR and LF as spaces, CRLF. */

@@ -189,9 +189,10 @@ static void collect_execution(struct server *server, struct info_input *in)
         c.max_output, c.buffered};
     writer_statistics(server->env.writer, &w);
     pool_statistics(server->env.pool, &p);
-    in->writer = (struct info_writer){
-        w.units,        w.commands,          w.groups, w.splits,  w.retries, w.failures, w.hints,
-        w.queued_bytes, w.unpublished_units, p.jobs,   p.threads, p.running, p.waiting};
+    in->writer = (struct info_writer){w.units,        w.commands,          w.groups, w.splits,
+                                      w.retries,      w.failures,          w.hints,  w.stage_steps,
+                                      w.queued_bytes, w.unpublished_units, p.jobs,   p.pieces,
+                                      p.threads,      p.running,           p.waiting};
     regime_statistics(server->env.regime, &r);
     in->disk = (struct info_disk){r.on, r.refaults, r.major_faults};
     metrics_sum(server->env.metrics, &in->metrics);

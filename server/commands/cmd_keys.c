@@ -122,16 +122,16 @@ static bool move(struct command_ctx *ctx, const struct key_entry *source,
                  const struct key_entry *target)
 {
     struct ps_slice from = ctx->argv[1], to = ctx->argv[2];
-    struct record record = source->record;
+    struct key_entry held = *source;
 
-    object_hold_payload(ctx, &record);
+    object_hold_payload(ctx, &held.record);
     if (command_reserve(ctx, KEYSPACE_PUT_OPS + KEYSPACE_DELETE_OPS,
-                        RECORD_MAX_HEADER + record.payload.len + 3 * to.len + KEYSPACE_PUT_EXTRA) <
-        0)
+                        RECORD_MAX_HEADER + held.record.payload.len + 3 * to.len +
+                            KEYSPACE_PUT_EXTRA) < 0)
         return false;
     ctx->changed = true;
-    ctx->rc = keyspace_put(ctx->keyspace, ctx->txn, ctx->db, to, target, &record, ctx->now_ms);
-    return ctx->rc == 0 && object_delete(ctx, from, source);
+    ctx->rc = keyspace_move(ctx->keyspace, ctx->txn, ctx->db, from, &held, to, target, ctx->now_ms);
+    return ctx->rc == 0;
 }
 
 /* 1: renamed (or the same key); 0: not, since the target is there and must not be; -1: answered. */

@@ -7,13 +7,15 @@
 #include "server/commands/cmd_data.h"
 #include "server/commands/object.h"
 #include "server/commands/options.h"
+#include "server/commands/reply.h"
 
-static void write_value(struct command_ctx *ctx, const struct key_entry *entry)
+/* false: it has to be done elsewhere, or again (ctx->rc); nothing may be changed now. */
+static bool write_value(struct command_ctx *ctx, const struct key_entry *entry)
 {
     if (entry->state == KEY_LIVE)
-        resp_write_bulk(ctx->out, entry->record.payload.data, entry->record.payload.len);
-    else
-        resp_write_null(ctx->out);
+        return reply_string(ctx, ctx->argv[1], &entry->record);
+    resp_write_null(ctx->out);
+    return true;
 }
 
 void cmd_get(struct command_ctx *ctx)
@@ -40,14 +42,12 @@ static void set_generic(struct command_ctx *ctx, struct ps_slice value, unsigned
 {
     struct key_entry old;
 
-    if (!object_key_fits(ctx, ctx->argv[1]) || !object_value_fits(ctx, value.len) ||
-        !object_find(ctx, ctx->argv[1], &old))
+    if (!object_key_fits(ctx, ctx->argv[1]) || !object_find(ctx, ctx->argv[1], &old))
         return;
     bool live = old.state == KEY_LIVE;
     if (flags & OPT_GET) {
-        if (!object_expect(ctx, &old, RECORD_STRING))
+        if (!object_expect(ctx, &old, RECORD_STRING) || !write_value(ctx, &old))
             return;
-        write_value(ctx, &old);
     }
     if ((flags & OPT_NX && live) || (flags & OPT_XX && !live)) {
         if (!(flags & OPT_GET))
@@ -95,8 +95,7 @@ void cmd_setnx(struct command_ctx *ctx)
 {
     struct key_entry old;
 
-    if (!object_key_fits(ctx, ctx->argv[1]) || !object_value_fits(ctx, ctx->argv[2].len) ||
-        !object_find(ctx, ctx->argv[1], &old))
+    if (!object_key_fits(ctx, ctx->argv[1]) || !object_find(ctx, ctx->argv[1], &old))
         return;
     if (old.state == KEY_LIVE)
         resp_write_int(ctx->out, 0);
@@ -113,9 +112,9 @@ void cmd_getdel(struct command_ctx *ctx)
 {
     struct key_entry old;
 
-    if (!object_find(ctx, ctx->argv[1], &old) || !object_expect(ctx, &old, RECORD_STRING))
+    if (!object_find(ctx, ctx->argv[1], &old) || !object_expect(ctx, &old, RECORD_STRING) ||
+        !write_value(ctx, &old))
         return;
-    write_value(ctx, &old);
     if (old.state == KEY_LIVE && command_reserve(ctx, KEYSPACE_DELETE_OPS, 0) == 0)
         object_delete(ctx, ctx->argv[1], &old);
 }
@@ -137,7 +136,8 @@ void cmd_getex(struct command_ctx *ctx)
     if ((options.flags & OPT_TIME) &&
         !option_expire_time(ctx, options.expire, options.flags, &expire_ms))
         return;
-    write_value(ctx, &old);
+    if (!write_value(ctx, &old))
+        return;
     if (options.flags & OPT_TIME || (options.flags & OPT_PERSIST && old.record.expire_ms != 0))
         object_set_expire(ctx, ctx->argv[1], &old, expire_ms);
 }

@@ -7,6 +7,7 @@
  */
 #include "server/commands/cmd_data.h"
 #include "server/commands/object.h"
+#include "server/commands/reply.h"
 
 #define BATCH 64u /* look-ups interleaved at a time */
 
@@ -25,10 +26,10 @@ static bool mget_batch(struct command_ctx *ctx, size_t first, size_t n)
         keyspace_count_lookup(ctx->keyspace, ctx->view, entry.state == KEY_LIVE);
         if (entry.state == KEY_EXPIRED && ctx->hint_expired)
             ctx->hint_expired(ctx, ctx->db, ctx->argv[first + i]);
-        if (entry.state == KEY_LIVE && entry.record.type == RECORD_STRING)
-            resp_write_bulk(ctx->out, entry.record.payload.data, entry.record.payload.len);
-        else
+        if (entry.state != KEY_LIVE || entry.record.type != RECORD_STRING)
             resp_write_null(ctx->out);
+        else if (!reply_string(ctx, ctx->argv[first + i], &entry.record))
+            return false;
     }
     return true;
 }
@@ -46,14 +47,13 @@ void cmd_mget(struct command_ctx *ctx)
     }
 }
 
-/* Is everything within its limits? And is any key live? */
+/* Is every key within its limit? And is any key live? */
 static bool survey(struct command_ctx *ctx, bool *any)
 {
     *any = false;
     for (size_t i = 1; i < ctx->argc; i += 2) {
         struct key_entry old;
-        if (!object_key_fits(ctx, ctx->argv[i]) || !object_value_fits(ctx, ctx->argv[i + 1].len) ||
-            !object_find(ctx, ctx->argv[i], &old))
+        if (!object_key_fits(ctx, ctx->argv[i]) || !object_find(ctx, ctx->argv[i], &old))
             return false;
         *any |= old.state == KEY_LIVE;
     }

@@ -1,13 +1,15 @@
 /*
  * cmd_string_part.c - parts of values (APPEND, GETRANGE, ...) and numbers (INCR, ...).
  *
- * Invariant: a new value is built in the keyspace's payload room, which nobody sees; then room is
- * made; then it is stored.
+ * Invariant: a new value that stands in its record is built in the keyspace's payload room, which
+ * nobody sees; then room is made; then it is stored. A longer one is changed in the chunks that are
+ * touched: a string becomes one in chunks when such a change makes it longer than a chunk.
  * Threads: command.h. Crash: a change is part of the unit's transaction.
  */
 #include "server/commands/cmd_data.h"
 #include "server/commands/object.h"
 #include "server/commands/options.h"
+#include "server/commands/reply.h"
 
 #include "protocol/number.h"
 
@@ -16,14 +18,20 @@
 
 static const struct ps_slice nothing = {"", 0};
 
-/* The string under argv[1] for a writing command; empty if there is none. */
-static bool find_string(struct command_ctx *ctx, struct key_entry *old, struct ps_slice *value)
+/* The string under argv[1] for a writing command, and its length; 0 if there is none. */
+static bool find_string(struct command_ctx *ctx, struct key_entry *old, uint64_t *len)
 {
     if (!object_key_fits(ctx, ctx->argv[1]) || !object_find(ctx, ctx->argv[1], old) ||
         !object_expect(ctx, old, RECORD_STRING))
         return false;
-    *value = old->state == KEY_LIVE ? old->record.payload : nothing;
+    *len = old->state == KEY_LIVE ? record_string_len(&old->record) : 0;
     return true;
+}
+
+/* The bytes of one that stands in its record. */
+static struct ps_slice bytes_of(const struct key_entry *old)
+{
+    return old->state == KEY_LIVE && !old->record.chunked ? old->record.payload : nothing;
 }
 
 /* Stores what was built, with the expiry that the key has. */
@@ -42,7 +50,8 @@ void cmd_strlen(struct command_ctx *ctx)
 
     if (!object_read(ctx, 1, &entry) || !object_expect(ctx, &entry, RECORD_STRING))
         return;
-    resp_write_int(ctx->out, entry.state == KEY_LIVE ? (int64_t)entry.record.payload.len : 0);
+    resp_write_int(ctx->out,
+                   entry.state == KEY_LIVE ? (int64_t)record_string_len(&entry.record) : 0);
 }
 
 /* [start, end] counted from either end -> offset and length within `len` bytes. */
@@ -70,36 +79,104 @@ void cmd_getrange(struct command_ctx *ctx)
     if (!option_int(ctx, ctx->argv[2], &start) || !option_int(ctx, ctx->argv[3], &end) ||
         !object_read(ctx, 1, &entry) || !object_expect(ctx, &entry, RECORD_STRING))
         return;
-    struct ps_slice value = entry.state == KEY_LIVE ? entry.record.payload : nothing;
-    size_t offset;
-    size_t len = clip_range(start, end, (int64_t)value.len, &offset);
-    resp_write_bulk(ctx->out, (const char *)value.data + offset, len);
+    size_t offset, len = 0;
+    if (entry.state == KEY_LIVE)
+        len = clip_range(start, end, (int64_t)record_string_len(&entry.record), &offset);
+    if (len > 0)
+        reply_range(ctx, ctx->argv[1], &entry.record, offset, len);
+    else
+        resp_write_bulk(ctx->out, "", 0);
+}
+
+/* Writes `patch` at an offset of a string in chunks, or of one that becomes so, and answers with
+ * the new length. */
+static void patch_chunks(struct command_ctx *ctx, const struct key_entry *old, uint64_t offset,
+                         struct ps_slice patch)
+{
+    struct ps_slice value = bytes_of(old);
+    uint8_t *room = keyspace_payload_room(ctx->keyspace);
+    struct record_chunks chunks;
+
+    if (value.len > 0)
+        memcpy(room, value.data, value.len); /* making room may move the pages */
+    value.data = room;
+    if (!object_reserve_chunks(ctx, ctx->argv[1], old, patch.len))
+        return;
+    ctx->changed = true;
+    if (old->state == KEY_LIVE && old->record.chunked)
+        chunks = old->record.chunks;
+    else
+        ctx->rc = keyspace_chunks_new(ctx->keyspace, ctx->txn, &chunks);
+    if (ctx->rc == 0)
+        ctx->rc = keyspace_chunks_write(ctx->keyspace, ctx->txn, ctx->db, &chunks, 0, value);
+    if (ctx->rc == 0)
+        ctx->rc = keyspace_chunks_write(ctx->keyspace, ctx->txn, ctx->db, &chunks, offset, patch);
+    if (ctx->rc == 0 && object_put_chunks(ctx, ctx->argv[1], old, &chunks))
+        resp_write_int(ctx->out, (int64_t)chunks.len);
+}
+
+/* Does the string, of `len` bytes after the change, live in chunks from then on? */
+static bool goes_to_chunks(const struct key_entry *old, uint64_t len)
+{
+    return len > KEYSPACE_CHUNK || (old->state == KEY_LIVE && old->record.chunked);
+}
+
+static void append_new(struct command_ctx *ctx, const struct key_entry *old, struct ps_slice value)
+{
+    if (store(ctx, old, record_string_encoding(value), value))
+        resp_write_int(ctx->out, (int64_t)value.len);
 }
 
 void cmd_append(struct command_ctx *ctx)
 {
-    struct ps_slice more = ctx->argv[2], value;
+    struct ps_slice more = ctx->argv[2];
     struct key_entry old;
+    uint64_t len;
 
-    if (!find_string(ctx, &old, &value) || !object_grows_to(ctx, value.len + more.len))
+    if (!find_string(ctx, &old, &len))
         return;
+    if (old.state != KEY_LIVE) {
+        append_new(ctx, &old, more);
+        return;
+    }
+    if (!object_grows_to(ctx, len + more.len))
+        return;
+    if (goes_to_chunks(&old, len + more.len)) {
+        patch_chunks(ctx, &old, len, more);
+        return;
+    }
+    struct ps_slice value = bytes_of(&old);
     uint8_t *room = keyspace_payload_room(ctx->keyspace);
     if (value.len > 0)
         memcpy(room, value.data, value.len);
     if (more.len > 0)
         memcpy(room + value.len, more.data, more.len);
     struct ps_slice built = {room, value.len + more.len};
-    enum record_encoding encoding =
-        old.state == KEY_LIVE ? RECORD_ENC_RAW : record_string_encoding(built);
-    if (store(ctx, &old, encoding, built))
+    if (store(ctx, &old, RECORD_ENC_RAW, built))
         resp_write_int(ctx->out, (int64_t)built.len);
+}
+
+/* In the record: the value with the patch, and zeros between. */
+static struct ps_slice patched(struct command_ctx *ctx, struct ps_slice value, size_t at,
+                               struct ps_slice patch)
+{
+    uint8_t *room = keyspace_payload_room(ctx->keyspace);
+    size_t end = at + patch.len;
+
+    if (value.len > 0)
+        memcpy(room, value.data, value.len);
+    if (at > value.len)
+        memset(room + value.len, 0, at - value.len);
+    memcpy(room + at, patch.data, patch.len);
+    return (struct ps_slice){room, value.len > end ? value.len : end};
 }
 
 void cmd_setrange(struct command_ctx *ctx)
 {
-    struct ps_slice patch = ctx->argv[3], value;
+    struct ps_slice patch = ctx->argv[3];
     struct key_entry old;
     int64_t offset;
+    uint64_t len;
 
     if (!option_int(ctx, ctx->argv[2], &offset))
         return;
@@ -107,37 +184,37 @@ void cmd_setrange(struct command_ctx *ctx)
         resp_write_error(ctx->out, "offset is out of range");
         return;
     }
-    if (!find_string(ctx, &old, &value))
+    if (!find_string(ctx, &old, &len))
         return;
     if (patch.len == 0) {
-        resp_write_int(ctx->out, (int64_t)value.len);
+        resp_write_int(ctx->out, (int64_t)len);
         return;
     }
-    if (!object_grows_to(ctx, (uint64_t)offset + patch.len))
+    uint64_t end = (uint64_t)offset + patch.len;
+    if (!object_grows_to(ctx, end))
         return;
-    uint8_t *room = keyspace_payload_room(ctx->keyspace);
-    size_t at = (size_t)offset, end = at + patch.len;
-    if (value.len > 0)
-        memcpy(room, value.data, value.len);
-    if (at > value.len)
-        memset(room + value.len, 0, at - value.len);
-    memcpy(room + at, patch.data, patch.len);
-    struct ps_slice built = {room, value.len > end ? value.len : end};
+    if (goes_to_chunks(&old, end > len ? end : len)) {
+        patch_chunks(ctx, &old, (uint64_t)offset, patch);
+        return;
+    }
+    struct ps_slice built = patched(ctx, bytes_of(&old), (size_t)offset, patch);
     if (store(ctx, &old, RECORD_ENC_RAW, built))
         resp_write_int(ctx->out, (int64_t)built.len);
 }
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
+/* What is in chunks is no number, and neither is "no bytes", which bytes_of() says of it. */
+
 static void incr_generic(struct command_ctx *ctx, int64_t by)
 {
-    struct ps_slice value;
     struct key_entry old;
     int64_t number = 0;
+    uint64_t len;
 
-    if (!find_string(ctx, &old, &value))
+    if (!find_string(ctx, &old, &len))
         return;
-    if (old.state == KEY_LIVE && !option_int(ctx, value, &number))
+    if (old.state == KEY_LIVE && !option_int(ctx, bytes_of(&old), &number))
         return;
     if (__builtin_add_overflow(number, by, &number)) {
         resp_write_error(ctx->out, "increment or decrement would overflow");
@@ -190,12 +267,12 @@ static bool to_float(struct command_ctx *ctx, struct ps_slice text, long double 
 void cmd_incrbyfloat(struct command_ctx *ctx)
 {
     long double number = 0, by;
-    struct ps_slice value;
     struct key_entry old;
+    uint64_t len;
 
-    if (!find_string(ctx, &old, &value))
+    if (!find_string(ctx, &old, &len))
         return;
-    if (old.state == KEY_LIVE && !to_float(ctx, value, &number))
+    if (old.state == KEY_LIVE && !to_float(ctx, bytes_of(&old), &number))
         return;
     if (!to_float(ctx, ctx->argv[2], &by))
         return;

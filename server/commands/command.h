@@ -41,6 +41,10 @@ struct server;   /* server/commands/services.h: what handlers may ask of the pro
 struct session;  /* server/commands/session.h: database, protocol version, name, user, MULTI */
 struct keyspace; /* server/keyspace/keyspace.h */
 struct keyspace_pause;
+struct config;        /* server/config/config.h */
+struct record;        /* server/keyspace/record.h */
+struct record_chunks; /* the same */
+struct reply_holes;   /* server/commands/reply.h */
 struct command;
 struct command_ctx;
 
@@ -114,6 +118,7 @@ struct command {
     enum command_cost cost;
     /* Chooses the cost by the arguments, e.g. MGET of a thousand keys; NULL: always `cost`. */
     enum command_cost (*cost_of)(size_t argc, const struct ps_slice *argv);
+    unsigned value_arg; /* argument that is stored as a whole under the first key; 0: none */
     /* NULL: 2 operations a key and 1, with all arguments' bytes, the keys' three times. */
     void (*reserve)(size_t argc, const struct ps_slice *argv, struct command_need *need);
     command_handler handler;         /* NULL: only its subcommands can be called */
@@ -147,8 +152,17 @@ void command_need_of(const struct command *command, size_t argc, const struct ps
 
 /* ---- a call --------------------------------------------------------------------------------- */
 
+/* What becomes of a large value in a reply: reply.h. */
+enum large_values { LARGE_COPY, LARGE_ELSEWHERE, LARGE_HOLES };
+
+/* ctx->rc of a handler that has done nothing, since */
+#define COMMAND_ELSEWHERE   (-1001) /* it belongs in the reader pool */
+#define COMMAND_UNPUBLISHED (-1002) /* what it saw must be published first */
+#define COMMAND_RESTAGE     (-1003) /* rows of its value are missing: write them again */
+
 struct command_ctx {
     struct server *server;
+    struct config *config;
     struct session *session;
     struct keyspace *keyspace;
     const struct command *command; /* the row (of the subcommand, where there is one) */
@@ -169,6 +183,14 @@ struct command_ctx {
     void (*hint_expired)(struct command_ctx *ctx, unsigned db, struct ps_slice key);
     void *hint_arg;
     const struct keyspace_pause *pause; /* NULL: the read is short, or nobody would have to wait */
+    enum large_values large;
+    size_t copied;             /* bytes of a value in chunks that are copied all the same */
+    struct reply_holes *holes; /* unless LARGE_COPY everywhere */
+    /* The writer's: a snapshot that has this record under the key, for the holes of this unit. 0,
+     * COMMAND_UNPUBLISHED, or another error. */
+    int (*hold)(struct command_ctx *ctx, struct ps_slice key, const struct record *record);
+    void *hold_arg;
+    const struct record_chunks *staged; /* the value's rows, if they were written beforehand */
 };
 
 /* Makes room for `ops` changes of together `bytes` bytes; call it after validation and before the

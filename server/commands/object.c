@@ -3,6 +3,8 @@
  */
 #include "server/commands/object.h"
 
+#include "server/config/config.h"
+
 #include <string.h>
 
 bool object_find(struct command_ctx *ctx, struct ps_slice key, struct key_entry *entry)
@@ -42,18 +44,12 @@ bool object_key_fits(struct command_ctx *ctx, struct ps_slice key)
     return false;
 }
 
-bool object_value_fits(struct command_ctx *ctx, uint64_t len)
-{
-    if (len <= KEYSPACE_MAX_STRING)
-        return true;
-    resp_write_errorf(ctx->out, "value exceeds the maximum of %u bytes", KEYSPACE_MAX_STRING);
-    return false;
-}
-
 bool object_grows_to(struct command_ctx *ctx, uint64_t len)
 {
-    if (len <= RESP_DEFAULT_MAX_BULK)
-        return object_value_fits(ctx, len);
+    uint64_t limit = (uint64_t)config_number(ctx->config, CONFIG_PROTO_MAX_BULK_LEN);
+
+    if (len <= limit && len <= KEYSPACE_MAX_STRING)
+        return true;
     resp_write_error(ctx->out, "string exceeds maximum allowed size (proto-max-bulk-len)");
     return false;
 }
@@ -65,13 +61,46 @@ static size_t put_bytes(size_t key_len, size_t len)
     return RECORD_MAX_HEADER + len + 3 * key_len + KEYSPACE_PUT_EXTRA;
 }
 
+/* Adds what storing a string of `len` bytes may change. */
+static void need_string(size_t key_len, size_t len, struct command_need *need)
+{
+    bool rows = len > KEYSPACE_MAX_INLINE;
+
+    need->ops += KEYSPACE_PUT_OPS;
+    need->bytes += put_bytes(key_len, rows ? RECORD_CHUNKS : len);
+    if (rows)
+        keyspace_chunks_need(len, &need->ops, &need->bytes);
+}
+
+/* Of KEYSPACE_PUT_OPS, those that are not needed. */
+static size_t ops_spared(const struct key_entry *old, int64_t expire_ms)
+{
+    bool unfile = old->state != KEY_ABSENT && old->record.index_ms != 0;
+    bool drop = old->state != KEY_ABSENT && old->record.chunked;
+
+    return (size_t)!unfile + !drop + (expire_ms == 0);
+}
+
 bool object_reserve_put(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
                         size_t len, int64_t expire_ms)
 {
-    bool unfile = old->state != KEY_ABSENT && old->record.index_ms != 0;
-    size_t ops = KEYSPACE_PUT_OPS - !unfile - (expire_ms == 0);
+    struct command_need need = {0, 0};
 
-    return command_reserve(ctx, ops, put_bytes(key.len, len)) == 0;
+    need_string(key.len, ctx->staged ? RECORD_CHUNKS : len, &need);
+    return command_reserve(ctx, need.ops - ops_spared(old, expire_ms) + (ctx->staged != NULL),
+                           need.bytes) == 0;
+}
+
+bool object_reserve_chunks(struct command_ctx *ctx, struct ps_slice key,
+                           const struct key_entry *old, uint64_t len)
+{
+    struct command_need need = {KEYSPACE_PUT_OPS, put_bytes(key.len, RECORD_CHUNKS)};
+
+    if (old->state == KEY_LIVE && !old->record.chunked) /* what is there becomes rows as well */
+        keyspace_chunks_need(old->record.payload.len, &need.ops, &need.bytes);
+    keyspace_chunks_need(len, &need.ops, &need.bytes);
+    need.bytes += 2 * (size_t)KEYSPACE_CHUNK; /* the first and the last are written whole */
+    return command_reserve(ctx, need.ops, need.bytes) == 0;
 }
 
 bool object_delete(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old)
@@ -83,6 +112,26 @@ bool object_delete(struct command_ctx *ctx, struct ps_slice key, const struct ke
     return ctx->rc == 0;
 }
 
+/* Where the rows of a string that is stored are: written now, or before. */
+static bool put_rows(struct command_ctx *ctx, struct ps_slice value, struct record_chunks *chunks)
+{
+    bool whole = true;
+
+    if (ctx->staged) {
+        *chunks = *ctx->staged;
+        ctx->rc = keyspace_stage_link(ctx->keyspace, ctx->txn, ctx->db, chunks, &whole);
+        if (ctx->rc == 0 && !whole)
+            ctx->rc = COMMAND_RESTAGE;
+        ctx->changed = ctx->rc != COMMAND_RESTAGE;
+        return ctx->rc == 0;
+    }
+    ctx->changed = true;
+    ctx->rc = keyspace_chunks_new(ctx->keyspace, ctx->txn, chunks);
+    if (ctx->rc == 0)
+        ctx->rc = keyspace_chunks_write(ctx->keyspace, ctx->txn, ctx->db, chunks, 0, value);
+    return ctx->rc == 0;
+}
+
 bool object_put_string(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
                        enum record_encoding encoding, struct ps_slice value, int64_t expire_ms)
 {
@@ -91,7 +140,25 @@ bool object_put_string(struct command_ctx *ctx, struct ps_slice key, const struc
 
     if (record_expired(&record, ctx->now_ms))
         return object_delete(ctx, key, old);
+    if (value.len > KEYSPACE_MAX_INLINE) {
+        record.chunked = true;
+        if (!put_rows(ctx, value, &record.chunks))
+            return false;
+    }
     ctx->changed = true;
+    ctx->rc = keyspace_put(ctx->keyspace, ctx->txn, ctx->db, key, old, &record, ctx->now_ms);
+    return ctx->rc == 0;
+}
+
+bool object_put_chunks(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
+                       const struct record_chunks *chunks)
+{
+    struct record record = {.type = RECORD_STRING,
+                            .encoding = RECORD_ENC_RAW,
+                            .expire_ms = object_expire(old),
+                            .chunked = true,
+                            .chunks = *chunks};
+
     ctx->rc = keyspace_put(ctx->keyspace, ctx->txn, ctx->db, key, old, &record, ctx->now_ms);
     return ctx->rc == 0;
 }
@@ -123,24 +190,36 @@ bool object_set_expire(struct command_ctx *ctx, struct ps_slice key, const struc
 
 void need_put(size_t argc, const struct ps_slice *argv, struct command_need *need)
 {
-    need->ops = KEYSPACE_PUT_OPS;
-    need->bytes = put_bytes(argv[1].len, 0);
+    size_t len = 0;
+
     for (size_t i = 2; i < argc; i++)
-        need->bytes += argv[i].len;
+        len += argv[i].len;
+    *need = (struct command_need){0, 0};
+    need_string(argv[1].len, len, need);
 }
 
+void need_put_all(size_t argc, const struct ps_slice *argv, struct command_need *need)
+{
+    *need = (struct command_need){0, 0};
+    for (size_t i = 1; i + 1 < argc; i += 2)
+        need_string(argv[i].len, argv[i + 1].len, need);
+}
+
+/* A string that is in its record is written again as a whole, perhaps as rows. */
 void need_rewrite(size_t argc, const struct ps_slice *argv, struct command_need *need)
 {
-    (void)argc;
-    need->ops = KEYSPACE_PUT_OPS;
-    need->bytes = put_bytes(argv[1].len, KEYSPACE_MAX_STRING);
+    *need = (struct command_need){KEYSPACE_PUT_OPS, put_bytes(argv[1].len, KEYSPACE_MAX_INLINE)};
+    keyspace_chunks_need(KEYSPACE_MAX_INLINE, &need->ops, &need->bytes);
+    for (size_t i = 2; i < argc; i++)
+        keyspace_chunks_need(argv[i].len, &need->ops, &need->bytes);
+    need->bytes += 2 * (size_t)KEYSPACE_CHUNK;
 }
 
 void need_rename(size_t argc, const struct ps_slice *argv, struct command_need *need)
 {
     (void)argc;
     need->ops = KEYSPACE_PUT_OPS + KEYSPACE_DELETE_OPS;
-    need->bytes = put_bytes(argv[2].len, KEYSPACE_MAX_STRING);
+    need->bytes = put_bytes(argv[2].len, KEYSPACE_MAX_INLINE);
 }
 
 void need_delete(size_t argc, const struct ps_slice *argv, struct command_need *need)

@@ -19,23 +19,30 @@ bool object_find(struct command_ctx *ctx, struct ps_slice key, struct key_entry 
 /* True unless the key is live and holds another type: then the error WRONGTYPE. */
 bool object_expect(struct command_ctx *ctx, const struct key_entry *entry, enum record_type type);
 
-/* Within the limits of this version? Else an error that names the limit. */
+/* Within the limit of this version? Else an error that names it. */
 bool object_key_fits(struct command_ctx *ctx, struct ps_slice key);
-bool object_value_fits(struct command_ctx *ctx, uint64_t len);
-/* The same for a value that grows to `len` bytes: beyond what Redis allows, Redis's error. */
+/* May a string have `len` bytes (proto-max-bulk-len)? Else Redis's error. */
 bool object_grows_to(struct command_ctx *ctx, uint64_t len);
 
-/* Makes room for storing `len` bytes with this expiry (0: none) in place of `old`. Before the first
- * change. */
+/* Makes room for storing a string of `len` bytes with this expiry (0: none) in place of `old`.
+ * Before the first change. */
 bool object_reserve_put(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
                         size_t len, int64_t expire_ms);
+/* The same for changing `len` bytes of a string whose bytes are rows, or will be from now on. */
+bool object_reserve_chunks(struct command_ctx *ctx, struct ps_slice key,
+                           const struct key_entry *old, uint64_t len);
 
 /* Copies a record's payload to the keyspace's room, so that it outlives making room for changes. */
 void object_hold_payload(struct command_ctx *ctx, struct record *record);
 
-/* Stores a string (room was made). expire_ms 0: none; one that has come removes the key. */
+/* Stores a string (room was made): in its record, or, a long one, in chunks. If its bytes are rows
+ * already (ctx->staged), they are linked. expire_ms 0: none; one that has come removes the key. */
 bool object_put_string(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
                        enum record_encoding encoding, struct ps_slice value, int64_t expire_ms);
+
+/* Stores the record of a string in chunks, with the expiry that the key has. */
+bool object_put_chunks(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
+                       const struct record_chunks *chunks);
 
 /* Gives a live key another expiry (0: none). Makes room for itself; one that has come removes the
  * key. */
@@ -53,6 +60,7 @@ static inline int64_t object_expire(const struct key_entry *entry)
 
 /* Upper bounds of what calls change (struct command.reserve). */
 void need_put(size_t argc, const struct ps_slice *argv, struct command_need *need);     /* SET */
+void need_put_all(size_t argc, const struct ps_slice *argv, struct command_need *need); /* MSET */
 void need_rewrite(size_t argc, const struct ps_slice *argv, struct command_need *need); /* APPEND */
 void need_rename(size_t argc, const struct ps_slice *argv, struct command_need *need);
 void need_delete(size_t argc, const struct ps_slice *argv, struct command_need *need);

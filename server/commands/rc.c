@@ -30,6 +30,8 @@ const char *command_rc_text(int rc)
         return "ERR this read took so long that writing needed its memory, and the disk had no "
                "room "
                "for it; try again";
+    case PS_LIMIT:
+        return "ERR too many large replies are being read at once; nothing was changed";
     case PS_NOMEM:
         return "OOM out of memory; nothing was changed";
     default:

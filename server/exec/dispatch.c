@@ -9,6 +9,7 @@
  */
 #include "server/exec/dispatch.h"
 
+#include "server/commands/reply.h"
 #include "server/config/config.h"
 #include "server/keyspace/keyspace.h"
 #include "server/observe/logger.h"
@@ -31,6 +32,7 @@ void executor_init(struct executor *x, struct exec_env *env)
     memset(x, 0, sizeof(*x));
     x->env = env;
     x->ctx.server = env->server;
+    x->ctx.config = env->config;
     x->ctx.keyspace = env->keyspace;
 }
 
@@ -207,14 +209,29 @@ static void fill_context(struct executor *x, struct session *session, const stru
     ctx->found = found;
 }
 
+/* Takes back what was written since the reply was `mark` bytes long. */
+static void cut_reply(struct executor *x, size_t mark)
+{
+    resp_out_truncate(x->ctx.out, mark);
+    if (x->ctx.holes != NULL) {
+        reply_holes_cut(x->ctx.holes, mark);
+    }
+}
+
 static void call(struct executor *x, const struct command *row)
 {
     size_t mark = x->ctx.out->len;
     row->handler(&x->ctx);
     x->commands++;
     if (x->ctx.rc != 0) {
-        resp_out_truncate(x->ctx.out, mark);
+        cut_reply(x, mark);
     }
+}
+
+/* The handler did nothing and asks for something else (command.h). */
+static bool is_put_off(int rc)
+{
+    return rc == COMMAND_ELSEWHERE || rc == COMMAND_UNPUBLISHED || rc == COMMAND_RESTAGE;
 }
 
 static void answer_rc(struct executor *x, int rc)
@@ -288,7 +305,7 @@ static int run_write(struct executor *x, const struct command *row)
     }
     ctx->changed = false;
     rc = settle_busy(x, rc);
-    if (rc == PS_BUSY) {
+    if (rc == PS_BUSY || is_put_off(rc)) {
         return rc;
     }
     answer_rc(x, rc);
@@ -304,6 +321,9 @@ static int run_row(struct executor *x, const struct command *row)
     x->ctx.txn = NULL;
     call(x, row);
     x->ctx.txn = txn;
+    if (is_put_off(x->ctx.rc)) {
+        return x->ctx.rc;
+    }
     if (x->ctx.rc != 0) {
         answer_rc(x, x->ctx.rc);
     }
@@ -356,6 +376,22 @@ static int fail_exec(struct executor *x, struct session *session, int rc)
     return 0;
 }
 
+/* All of it on one view; or, with nothing done, COMMAND_ELSEWHERE. */
+static int run_exec_read(struct executor *x, struct session *session)
+{
+    struct session_state before;
+    size_t mark = x->ctx.out->len;
+    session_save(session, &before);
+    int rc = run_queue(x, session);
+    if (rc != 0) {
+        session_restore(session, &before);
+        cut_reply(x, mark);
+        return rc;
+    }
+    end_multi(session);
+    return 0;
+}
+
 /* In the writer: all of it in one transaction, or nothing of it. */
 static int run_exec_write(struct executor *x, struct session *session)
 {
@@ -370,7 +406,10 @@ static int run_exec_write(struct executor *x, struct session *session)
     if (rc != 0) {
         return fail_exec(x, session, rc);
     }
-    guarded = guarded || (x->careful && writes);
+    if (!writes) {
+        return run_exec_read(x, session);
+    }
+    guarded = guarded || x->careful;
     if (guarded) {
         rc = ps_savepoint(x->ctx.txn);
     }
@@ -379,18 +418,21 @@ static int run_exec_write(struct executor *x, struct session *session)
     }
     session_save(session, &before);
     x->ctx.reserved = true;
+    enum large_values large = x->ctx.large;
+    x->ctx.large = LARGE_COPY; /* no snapshot has what this EXEC itself writes */
     rc = run_queue(x, session);
+    x->ctx.large = large;
     x->ctx.reserved = false;
     if (rc == 0) {
         if (guarded) {
             ps_savepoint_release(x->ctx.txn);
         }
-        x->held += writes;
+        x->held++;
         end_multi(session);
         return 0;
     }
     session_restore(session, &before);
-    resp_out_truncate(x->ctx.out, mark);
+    cut_reply(x, mark);
     x->held = held;
     if (!guarded) {
         return DISPATCH_RETRY;
@@ -411,12 +453,10 @@ static int run_exec(struct executor *x, struct session *session, const struct co
     if (!dirty && x->ctx.txn != NULL) {
         return run_exec_write(x, session);
     }
-    if (dirty) {
-        resp_write_error(x->ctx.out,
-                         "-EXECABORT Transaction discarded because of previous errors.");
-    } else {
-        run_queue(x, session);
+    if (!dirty) {
+        return run_exec_read(x, session);
     }
+    resp_write_error(x->ctx.out, "-EXECABORT Transaction discarded because of previous errors.");
     end_multi(session);
     return 0;
 }

@@ -41,9 +41,14 @@ enum dispatch_place dispatch_place(const struct session *session, const struct c
                                    size_t argc, const struct ps_slice *argv);
 
 /* Runs one command and writes its reply to x->ctx.out. `row` is what dispatch_resolve said; `found`
- * a lookup of its first key or NULL. 0, or, in the writer only and with nothing done or answered:
- * PS_BUSY: commit the group and call again; DISPATCH_RETRY: something failed after its first change
- * without a savepoint: abort the group and run it again carefully. */
+ * a lookup of its first key or NULL. 0, or with nothing done or answered:
+ * COMMAND_ELSEWHERE: it turned out to have no bound: it belongs in the reader pool;
+ * and in the writer only:
+ * PS_BUSY: commit the group and call again;
+ * COMMAND_UNPUBLISHED: commit the group, wait until it is published and call again;
+ * COMMAND_RESTAGE: write the rows of its value again, then call again;
+ * DISPATCH_RETRY: something failed after its first change without a savepoint: abort the group and
+ * run it again carefully. */
 #define DISPATCH_RETRY (-1000)
 int dispatch_run(struct executor *x, struct session *session, const struct command *row,
                  size_t argc, const struct ps_slice *argv, const struct ps_lookup *found);

@@ -16,6 +16,7 @@
 
 #include "server/exec/ahead.h"
 #include "server/exec/dispatch.h"
+#include "server/exec/stream.h"
 #include "server/exec/test_hook.h"
 #include "server/exec/unit_list.h"
 #include "server/exec/writer.h"
@@ -36,7 +37,7 @@ struct pool {
     struct unit_list longs, shorts;
     uint64_t tickets;
     unsigned threads, running;
-    uint64_t jobs;
+    uint64_t jobs, pieces;
     bool stop;
     struct pool_thread *workers;
 };
@@ -132,12 +133,13 @@ static void walk_ahead(struct pool_thread *worker, struct executor *x, struct un
     metrics_add(&worker->metrics->disk_writes, writes);
 }
 
+/* Up to the first whose reply has holes: it needs the snapshot it ran on. */
 static void run_commands(struct pool_thread *worker, struct executor *x, struct unit *unit)
 {
     struct session *session = unit->session;
     unsigned db = session_db(session);
     x->ctx.out = &unit->out;
-    while (unit->done < unit->count && !session->closing &&
+    while (unit->done < unit->count && !session->closing && !stream_wanted(unit) &&
            !atomic_load_explicit(&session->killed, memory_order_relaxed)) {
         const struct unit_command *c = &unit->commands[unit->done++];
         refresh(worker, x);
@@ -147,12 +149,26 @@ static void run_commands(struct pool_thread *worker, struct executor *x, struct 
         dispatch_run(x, session, c->row, c->argc, unit->argv + c->first, NULL);
         if (unit->out.status != 0) {
             session->closing = true;
+            reply_holes_cut(&unit->holes, 0);
         }
     }
     metrics_add(&worker->metrics->commands, x->commands);
 }
 
-static void run_job(struct pool_thread *worker, struct unit *unit)
+/* Gives the worker's snapshot to the unit, whose replies have holes. */
+static void hand_over(struct pool_thread *worker, struct unit *unit)
+{
+    struct ps_snapshot *next;
+    int rc = ps_snapshot_new(worker->pool->env->store, &next);
+    if (rc != 0) {
+        unit_fail(unit, rc);
+        return;
+    }
+    unit->snapshot = worker->snapshot;
+    worker->snapshot = next;
+}
+
+static void run_fresh(struct pool_thread *worker, struct unit *unit)
 {
     struct exec_env *env = worker->pool->env;
     const struct command *first = unit->commands[0].row;
@@ -162,12 +178,18 @@ static void run_job(struct pool_thread *worker, struct unit *unit)
     worker->stepped = false;
     test_hook(worker->pool->hook_dir, unit->errand == ERRAND_WALK ? "walk" : "pool", worker->job);
     x.ctx.pause = &worker->pause;
+    x.ctx.holes = &unit->holes;
+    x.ctx.large = LARGE_HOLES;
+    x.ctx.copied = REPLY_COPIED_BYTES;
     x.ctx.hint_expired = writer_hint;
     x.ctx.hint_arg = env;
     if (unit->errand == ERRAND_WALK) {
         walk_ahead(worker, &x, unit);
     } else {
         run_commands(worker, &x, unit);
+    }
+    if (stream_wanted(unit)) {
+        hand_over(worker, unit);
     }
     ps_snapshot_reset(worker->snapshot);
 }
@@ -184,6 +206,37 @@ static void send_on(struct pool *pool, struct unit *unit)
     }
 }
 
+/* The next piece, unless the one before is not sent yet: then only the snapshot had to move. */
+static int make_piece(struct unit *unit, const struct keyspace *ks)
+{
+    int rc = ps_snapshot_should_move(unit->snapshot) ? ps_snapshot_move(unit->snapshot) : 0;
+    if (rc == 0 && (unit->stream == NULL || unit->out.len == 0)) {
+        rc = stream_next(unit, ks);
+    }
+    return rc;
+}
+
+/* Executes a unit that has no snapshot yet; makes the next piece of its reply, if that has any. */
+static void run_job(struct pool_thread *worker, struct unit *unit)
+{
+    struct exec_env *env = worker->pool->env;
+    int rc;
+    if (unit->snapshot == NULL) {
+        run_fresh(worker, unit);
+    }
+    if (!stream_wanted(unit)) {
+        return;
+    }
+    test_hook(worker->pool->hook_dir, "pool", "piece");
+    rc = make_piece(unit, env->keyspace);
+    if (rc != 0) {
+        logger_write(env->log, LOG_WARNING,
+                     "Client id=%llu closed in the middle of a reply: reading it failed: %s",
+                     (unsigned long long)unit->session->id, ps_strerror(rc));
+        atomic_store(&unit->session->killed, true);
+    }
+}
+
 static void *pool_main(void *arg)
 {
     struct pool_thread *worker = arg;
@@ -195,6 +248,7 @@ static void *pool_main(void *arg)
         pthread_mutex_lock(&pool->lock);
         pool->running--;
         pool->jobs++;
+        pool->pieces += stream_wanted(unit);
         pthread_mutex_unlock(&pool->lock);
         send_on(pool, unit);
     }
@@ -269,7 +323,7 @@ void pool_submit(struct pool *pool, struct unit *unit)
 void pool_statistics(struct pool *pool, struct pool_statistics *s)
 {
     pthread_mutex_lock(&pool->lock);
-    *s = (struct pool_statistics){pool->jobs, pool->threads, pool->running,
+    *s = (struct pool_statistics){pool->jobs, pool->pieces, pool->threads, pool->running,
                                   (unsigned)(pool->longs.count + pool->shorts.count)};
     pthread_mutex_unlock(&pool->lock);
 }

@@ -3,7 +3,9 @@
  *
  * A job is a unit; unit->errand says what for. ERRAND_LONG and ERRAND_READ: its commands run on a
  * snapshot of its own, taken when it begins, and it is posted to unit->home when it is done. A long
- * one lets go of dirty memory when the writer runs out of it, and goes on in the file.
+ * one lets go of dirty memory when the writer runs out of it, and goes on in the file. If its reply
+ * has large values it keeps the snapshot and comes home with the first piece; each further piece is
+ * a job again (stream.h).
  * ERRAND_WALK: what its commands need is read into memory, and it goes on to the writer.
  *
  * Jobs begin in the order in which they came, except that in the disk regime (regime.h) the first
@@ -27,7 +29,7 @@ void pool_stop(struct pool *pool);
 void pool_submit(struct pool *pool, struct unit *unit);
 
 struct pool_statistics {
-    uint64_t jobs;
+    uint64_t jobs, pieces;              /* of these, pieces of large replies */
     unsigned threads, running, waiting; /* waiting: jobs of all kinds */
 };
 void pool_statistics(struct pool *pool, struct pool_statistics *s);

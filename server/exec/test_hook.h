@@ -8,7 +8,7 @@
  *
  * Hooks: "pool-COMMAND" before a command runs in the reader pool, e.g. pool-keys; "step-COMMAND"
  * after its first step there; "moved-COMMAND" after its snapshot has moved to the file, or failed
- * to.
+ * to; "pool-piece" before a piece of a large reply is read.
  */
 #ifndef PANDO_SERVER_EXEC_TEST_HOOK_H
 #define PANDO_SERVER_EXEC_TEST_HOOK_H

@@ -3,6 +3,8 @@
  */
 #include "server/exec/unit.h"
 
+#include "server/exec/stream.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +27,7 @@ static size_t text_bytes(const struct unit_source *commands, size_t n, const str
     return bytes;
 }
 
+/* text: where the arguments are copied to; NULL: they stay where they are. */
 static void copy_commands(struct unit *unit, const struct unit_source *commands, size_t n,
                           const struct ps_slice *argv, char *text)
 {
@@ -33,6 +36,10 @@ static void copy_commands(struct unit *unit, const struct unit_source *commands,
         const struct ps_slice *words = argv + commands[i].first;
         unit->commands[i] = (struct unit_command){commands[i].row, used, commands[i].argc};
         for (size_t j = 0; j < commands[i].argc; j++) {
+            if (text == NULL) {
+                unit->argv[used++] = words[j];
+                continue;
+            }
             memcpy(text, words[j].data, words[j].len);
             unit->argv[used++] = (struct ps_slice){text, words[j].len};
             text += words[j].len;
@@ -57,6 +64,7 @@ static struct unit *take_block(struct unit_stock *stock, size_t bytes)
     unit = malloc(bytes);
     if (unit != NULL) {
         unit->cap = bytes;
+        unit->holes = (struct reply_holes){0};
         resp_out_init(&unit->out);
     }
     return unit;
@@ -64,9 +72,10 @@ static struct unit *take_block(struct unit_stock *stock, size_t bytes)
 
 struct unit *unit_new(struct unit_stock *stock, struct session *session,
                       const struct unit_source *commands, size_t n, const struct ps_slice *argv,
-                      size_t out_limit)
+                      char *input, size_t out_limit)
 {
     size_t args, text = text_bytes(commands, n, argv, &args);
+    text = input == NULL ? text : 0;
     size_t bytes = sizeof(struct unit) + n * sizeof(struct unit_command) +
                    args * sizeof(struct ps_slice) + text;
     struct unit *unit = take_block(stock, bytes);
@@ -81,7 +90,11 @@ struct unit *unit_new(struct unit_stock *stock, struct session *session,
     unit->errand = ERRAND_LONG;
     unit->argv = (struct ps_slice *)(unit + 1);
     unit->commands = (struct unit_command *)(unit->argv + args);
-    copy_commands(unit, commands, n, argv, (char *)(unit->commands + n));
+    copy_commands(unit, commands, n, argv, input == NULL ? (char *)(unit->commands + n) : NULL);
+    unit->input = input;
+    unit->snapshot = NULL;
+    unit->stream = NULL;
+    unit->stage = (struct unit_stage){0};
     resp_out_begin(&unit->out, session_resp(session), out_limit);
     unit_mark(unit);
     return unit;
@@ -98,9 +111,19 @@ void unit_write_rest(const struct unit *unit, struct resp_out *out)
     }
 }
 
+/* What few units have. */
+static void free_extras(struct unit *unit)
+{
+    stream_free(unit);
+    ps_snapshot_free(unit->snapshot);
+    reply_holes_free(&unit->holes);
+    free(unit->input);
+}
+
 void unit_release(struct unit_stock *stock, struct unit *unit)
 {
     session_queue_free(unit->spent);
+    free_extras(unit);
     if (stock->count < STOCK_UNITS && unit->cap <= LARGE_UNIT && unit->out.cap <= LARGE_UNIT) {
         unit->next = stock->head;
         stock->head = unit;
@@ -158,6 +181,7 @@ void unit_rewind(struct unit *unit)
     session_restore(unit->session, &unit->mark.session);
     unit->done = unit->mark.done;
     resp_out_truncate(&unit->out, unit->mark.out_len);
+    reply_holes_cut(&unit->holes, unit->mark.out_len);
     unit->out.version = unit->mark.version;
 }
 

@@ -27,6 +27,16 @@ static inline void list_push(struct unit_list *list, struct unit *unit)
     list->count++;
 }
 
+static inline void list_push_front(struct unit_list *list, struct unit *unit)
+{
+    unit->next = list->head;
+    if (list->head == NULL) {
+        list->tail = &unit->next;
+    }
+    list->head = unit;
+    list->count++;
+}
+
 static inline struct unit *list_pop(struct unit_list *list)
 {
     struct unit *unit = list->head;

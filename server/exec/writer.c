@@ -4,7 +4,7 @@
  * Invariants
  *  1. Units execute in the order in which they arrived; a group is what had arrived when it began,
  * up to GROUP_COMMANDS and GROUP_BYTES: groups grow while the device is busy and shrink when it is
- * idle.
+ * idle. Units with a large value wait beside until that is written, a step in each group (stage.h).
  *  2. A unit is released (posted home) only when the newest state that it could have seen is
  *     published: its own group's, or, if that changed nothing, the group's before it.
  *  3. A group that fails leaves nothing of itself: its units answer errors (rc of the commit), or
@@ -14,11 +14,10 @@
  * Threads: the writer; writer_published on whatever thread publishes.
  * Crash: a group that was not committed is gone; nobody was told about it.
  */
-#include "server/exec/writer.h"
+#include "server/exec/writer_internal.h"
 
 #include "server/config/config.h"
-#include "server/exec/dispatch.h"
-#include "server/exec/unit_list.h"
+#include "server/exec/stage.h"
 #include "server/keyspace/keyspace.h"
 #include "server/observe/logger.h"
 #include "server/observe/metrics.h"
@@ -33,46 +32,9 @@
 #define GROUP_COMMANDS 4096u
 #define GROUP_BYTES    (4u * 1024 * 1024)
 #define QUEUE_BYTES    (64u * 1024 * 1024)
-#define MAINTAIN_STEPS 128u
-#define MAX_HINTS      1024u
 #define MAX_HOMES      16u /* loops that are woken in one go */
 
-struct hint {
-    struct mail mail; /* first */
-    unsigned db;
-    size_t len;
-    char key[];
-};
-
-struct writer {
-    struct exec_env *env;
-    struct mailbox box;
-    pthread_t thread;
-    struct executor x;
-    struct metrics_thread *metrics;
-    struct ps_txn *txn;
-    struct unit_list pending; /* arrived, not yet executed */
-    struct unit_list group;   /* executed in this transaction */
-    struct hint *hints;       /* arrived, to be looked at after the group */
-    size_t settled;           /* bytes of units that left the queue since it was told */
-    size_t careful;           /* so many of the next units run under savepoints */
-    uint64_t executed_seq;    /* of the newest group that changed something */
-    int64_t next_round;       /* background work is due, monotonic ms */
-    bool more;                /* the last round left due work */
-    int begin_rc;             /* why there is no transaction */
-    bool stopping;
-    _Atomic bool stop;
-    _Atomic bool dropped; /* states were dropped: executed_seq may never be published */
-    _Atomic size_t queued_bytes;
-    _Atomic unsigned hints_waiting;
-    _Atomic(struct writer_room *) rooms;
-    struct mail wake;
-    pthread_mutex_t lock; /* waiting */
-    struct unit_list waiting;
-    _Atomic uint64_t units, commands, groups, splits, retries, failures, hints_done;
-};
-
-static void count(_Atomic uint64_t *counter, uint64_t n)
+void writer_count(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
                           memory_order_relaxed);
@@ -166,9 +128,10 @@ static void queue_shrinks(struct writer *w, size_t bytes)
 
 /* ---- a group -------------------------------------------------------------------------------- */
 
-static void group_begin(struct writer *w)
+void writer_group_begin(struct writer *w)
 {
     w->x.held = 0;
+    w->stepped = NULL;
     w->begin_rc = ps_begin(w->env->store, &w->txn);
     if (atomic_exchange(&w->dropped, false)) {
         w->executed_seq = ps_published(w->env->store);
@@ -188,11 +151,28 @@ static void group_fail(struct writer *w, struct unit_list *units, int rc)
 {
     logger_write(w->env->log, LOG_WARNING, "A group of %zu units was not written: %s", units->count,
                  ps_strerror(rc));
-    count(&w->failures, 1);
+    writer_count(&w->failures, 1);
     for (struct unit *u = units->head; u != NULL; u = u->next) {
         unit_fail(u, rc);
     }
     post_home(units->head);
+}
+
+static void leave_stage(struct writer *w, struct unit *unit)
+{
+    stage_end(w->env->keyspace, unit);
+    if (unit == w->stepped) {
+        w->stepped = NULL;
+    }
+}
+
+/* The step that this transaction wrote of a value was undone with it. */
+static void undo_step(struct writer *w)
+{
+    if (w->stepped != NULL) {
+        stage_undo(w->env->keyspace, w->stepped);
+        w->stepped = NULL;
+    }
 }
 
 /* Hands the group's units over to `waiting`. */
@@ -203,6 +183,7 @@ static void group_wait(struct writer *w, uint64_t seq)
         struct unit *unit = list_pop(&w->group);
         unit->seq = seq;
         w->settled += unit->bytes;
+        leave_stage(w, unit);
         list_push(&w->waiting, unit);
     }
     pthread_mutex_unlock(&w->lock);
@@ -224,7 +205,7 @@ static void group_take_back(struct writer *w, uint64_t seq, struct unit_list *un
 }
 
 /* Ends the transaction; its units wait for the publication. `alone`: nobody else waits for one. */
-static void group_commit(struct writer *w, bool alone)
+void writer_group_commit(struct writer *w, bool alone)
 {
     bool changed = ps_txn_changed(w->txn);
     uint64_t seq = changed ? ps_txn_seq(w->txn) : w->executed_seq;
@@ -232,7 +213,7 @@ static void group_commit(struct writer *w, bool alone)
     int rc = 0;
     group_wait(w, seq);
     if (changed) {
-        count(&w->groups, 1);
+        writer_count(&w->groups, 1);
         rc = ps_commit_start(w->txn, PS_NONE, alone, NULL);
     } else {
         ps_abort(w->txn);
@@ -248,6 +229,7 @@ static void group_commit(struct writer *w, bool alone)
         atomic_store(&w->dropped, true);
         post_home(take_waiting(w, ps_published(w->env->store), PS_UNKNOWN));
     } else {
+        undo_step(w);
         group_take_back(w, seq, &failed);
         group_fail(w, &failed, rc);
     }
@@ -256,9 +238,10 @@ static void group_commit(struct writer *w, bool alone)
 /* The transaction ends without a trace; the units execute again, each write under a savepoint. */
 static void group_retry(struct writer *w, struct unit *current)
 {
-    count(&w->retries, 1);
+    writer_count(&w->retries, 1);
     ps_abort(w->txn);
     w->txn = NULL;
+    undo_step(w);
     list_push(&w->group, current);
     for (struct unit *u = w->group.head; u != NULL; u = u->next) {
         unit_rewind(u);
@@ -268,158 +251,181 @@ static void group_retry(struct writer *w, struct unit *current)
     w->x.ctx.changed = false;
 }
 
-/* Commits what there is and goes on in a new transaction. */
-static int group_split(struct writer *w, struct unit *current)
+/* Commits what there is and goes on in a new transaction; `published`: when that is published. */
+static int group_split(struct writer *w, struct unit *current, bool published)
 {
-    count(&w->splits, 1);
-    group_commit(w, false);
-    group_begin(w);
+    writer_count(&w->splits, 1);
+    writer_group_commit(w, false);
+    if (published && ps_published(w->env->store) < w->executed_seq) {
+        ps_flush(w->env->store, w->executed_seq); /* if that fails, beginning says so */
+    }
+    writer_group_begin(w);
     unit_mark(current);
     return w->begin_rc;
 }
 
-/* Executes a unit's commands. 0, or DISPATCH_RETRY. */
+/* command_ctx.hold: the published state will do if it has this very record. */
+static int hold_snapshot(struct command_ctx *ctx, struct ps_slice key, const struct record *record)
+{
+    struct writer *w = ctx->hold_arg;
+    struct unit *unit = w->current;
+    struct key_entry entry;
+    int rc = unit->snapshot == NULL ? ps_snapshot_new(w->env->store, &unit->snapshot) : 0;
+    if (rc != 0) {
+        return rc;
+    }
+    ps_snapshot_renew(unit->snapshot);
+    rc = keyspace_find(ctx->keyspace, ps_snapshot_view(unit->snapshot), ctx->db, key, ctx->now_ms,
+                       &entry);
+    if (rc == 0 && (entry.state == KEY_ABSENT || entry.record.version != record->version)) {
+        ps_snapshot_reset(unit->snapshot);
+        rc = COMMAND_UNPUBLISHED;
+    }
+    return rc;
+}
+
+/* Runs the unit's next command. 0, or DISPATCH_RETRY, or what puts it off: COMMAND_ELSEWHERE,
+ * COMMAND_RESTAGE. */
+static int run_command(struct writer *w, struct unit *unit)
+{
+    const struct unit_command *c = &unit->commands[unit->done];
+    int rc = dispatch_run(&w->x, unit->session, c->row, c->argc, unit->argv + c->first, NULL);
+    if (rc == PS_BUSY || rc == COMMAND_UNPUBLISHED) {
+        rc = group_split(w, unit, rc == COMMAND_UNPUBLISHED);
+        if (rc != 0) {
+            unit_fail(unit, rc);
+        }
+        return 0;
+    }
+    if (rc == 0) {
+        unit->done++;
+        unit->session->closing |= unit->out.status != 0;
+    }
+    return rc;
+}
+
+/* Executes a unit's commands. 0, DISPATCH_RETRY or COMMAND_RESTAGE. What is left behind a command
+ * that belongs in the pool, or whose reply will be sent in pieces, goes back and is executed where,
+ * or when, it belongs. */
 static int run_commands(struct writer *w, struct unit *unit)
 {
-    struct executor *x = &w->x;
-    x->ctx.out = &unit->out;
-    unit->session->keep = &unit->spent;
-    while (unit->done < unit->count && !unit->session->closing &&
+    int rc = 0;
+    while (rc == 0 && unit->done < unit->count && !unit->session->closing && unit->holes.n == 0 &&
            !atomic_load_explicit(&unit->session->killed, memory_order_relaxed)) {
-        struct unit_command *c = &unit->commands[unit->done];
+        const struct unit_command *c = &unit->commands[unit->done];
         if (dispatch_place(unit->session, c->row, c->argc, unit->argv + c->first) == PLACE_POOL) {
-            return 0; /* what is left goes back and is executed where it belongs */
+            return 0;
         }
-        int rc = dispatch_run(x, unit->session, c->row, c->argc, unit->argv + c->first, NULL);
-        if (rc == PS_BUSY) {
-            rc = group_split(w, unit);
-            if (rc != 0) {
-                unit_fail(unit, rc);
-                return 0;
-            }
-            continue;
-        }
-        if (rc != 0) {
-            return rc;
-        }
-        unit->done++;
-        if (unit->out.status != 0) {
-            unit->session->closing = true;
-        }
+        rc = run_command(w, unit);
     }
-    return 0;
+    return rc == COMMAND_ELSEWHERE ? 0 : rc;
 }
 
 static int run_unit(struct writer *w, struct unit *unit)
 {
-    int rc = run_commands(w, unit);
+    int rc;
+    w->current = unit;
+    w->x.ctx.out = &unit->out;
+    w->x.ctx.holes = &unit->holes;
+    w->x.ctx.staged = unit->stage.done ? &unit->stage.chunks : NULL;
+    unit->session->keep = &unit->spent;
+    rc = run_commands(w, unit);
     unit->session->keep = NULL;
     return rc;
+}
+
+/* Takes a step of the value that has waited longest. */
+static void run_stage(struct writer *w)
+{
+    struct unit *unit;
+    int rc;
+    if (w->txn == NULL || w->staging.head == NULL) {
+        return;
+    }
+    unit = list_pop(&w->staging);
+    if (atomic_load_explicit(&unit->session->killed, memory_order_relaxed)) {
+        list_push(&w->group, unit); /* it goes home, and its rows are garbage */
+        return;
+    }
+    stage_mark(unit);
+    w->stepped = unit;
+    rc = stage_step(w->env->keyspace, w->txn, unit);
+    if (rc != 0) {
+        undo_step(w);
+        ps_abort(w->txn);
+        writer_group_begin(w);
+        unit_fail(unit, rc);
+        list_push(&w->group, unit);
+    } else if (unit->stage.done) {
+        list_push_front(&w->pending, unit);
+    } else {
+        list_push(&w->staging, unit);
+    }
+    writer_count(&w->stage_steps, rc == 0);
+}
+
+/* There is no transaction to be had: nothing that waits can be done. */
+static void fail_all(struct writer *w)
+{
+    list_prepend(&w->pending, &w->staging);
+    list_prepend(&w->pending, &w->group);
+    for (struct unit *unit = w->pending.head; unit != NULL; unit = unit->next) {
+        w->settled += unit->bytes;
+        leave_stage(w, unit);
+    }
+    group_fail(w, &w->pending, w->begin_rc);
+    list_init(&w->pending);
+}
+
+/* What becomes of a unit that was run. false: the group is to be run again. */
+static bool settle_unit(struct writer *w, struct unit *unit, int rc)
+{
+    if (rc == COMMAND_RESTAGE) {
+        stage_restart(w->env->keyspace, unit);
+        list_push_front(&w->pending, unit);
+    } else if (rc != 0) {
+        group_retry(w, unit);
+        return false;
+    } else {
+        list_push(&w->group, unit);
+    }
+    return true;
 }
 
 static void run_group(struct writer *w)
 {
     size_t commands = 0, bytes = 0;
-    group_begin(w);
+    writer_group_begin(w);
+    run_stage(w);
     while (w->txn != NULL && w->pending.head != NULL && commands < GROUP_COMMANDS &&
            bytes < GROUP_BYTES) {
         struct unit *unit = list_pop(&w->pending);
+        if (stage_wanted(unit)) {
+            list_push(&w->staging, unit);
+            continue;
+        }
         unit_mark(unit);
         w->x.careful = w->careful > 0;
         w->careful -= w->careful > 0;
-        if (run_unit(w, unit) != 0) {
-            group_retry(w, unit);
-            return;
-        }
         commands += unit->count;
         bytes += unit->bytes;
-        list_push(&w->group, unit);
+        if (!settle_unit(w, unit, run_unit(w, unit))) {
+            return;
+        }
     }
-    count(&w->units, w->group.count);
-    count(&w->commands, commands);
+    writer_count(&w->units, w->group.count);
+    writer_count(&w->commands, commands);
     if (w->txn == NULL) {
-        struct unit *unit;
-        while (w->pending.head != NULL) {
-            unit = list_pop(&w->pending);
-            list_push(&w->group, unit);
-        }
-        for (unit = w->group.head; unit != NULL; unit = unit->next) {
-            w->settled += unit->bytes;
-        }
-        group_fail(w, &w->group, w->begin_rc);
-        list_init(&w->group);
+        fail_all(w);
     } else {
-        group_commit(w, w->group.count == 1 && w->pending.head == NULL && nobody_waits(w) &&
-                            mailbox_empty(&w->box));
+        writer_group_commit(w, w->group.count == 1 && w->pending.head == NULL &&
+                                   w->staging.head == NULL && nobody_waits(w) &&
+                                   mailbox_empty(&w->box));
     }
     queue_shrinks(w, w->settled);
     w->settled = 0;
     metrics_add(&w->metrics->commands, w->x.commands);
     w->x.commands = 0;
-}
-
-/* ---- background work ------------------------------------------------------------------------ */
-
-/* One step of background work in its own group; room is made by committing, once. */
-static void maintain(struct writer *w)
-{
-    size_t done = 0;
-    bool more = false;
-    int rc = PS_BUSY;
-    for (int i = 0; i < 2 && rc == PS_BUSY; i++) {
-        group_begin(w);
-        if (w->txn == NULL) {
-            return;
-        }
-        rc = keyspace_maintain(w->env->keyspace, w->txn, w->x.ctx.now_ms, MAINTAIN_STEPS, &done,
-                               &more);
-        if (rc == 0 || rc == PS_BUSY) {
-            group_commit(w, false);
-        } else {
-            ps_abort(w->txn);
-        }
-    }
-    w->more = rc == 0 && more && done > 0;
-}
-
-static void run_hints(struct writer *w)
-{
-    group_begin(w);
-    for (struct hint *h = w->hints, *next; h != NULL; h = next) {
-        next = (struct hint *)h->mail.next;
-        if (w->txn != NULL &&
-            keyspace_expire_key(w->env->keyspace, w->txn, h->db, (struct ps_slice){h->key, h->len},
-                                w->x.ctx.now_ms) == PS_BUSY) {
-            group_commit(w, false); /* the index finds it later */
-            group_begin(w);
-        }
-        count(&w->hints_done, 1);
-        atomic_fetch_sub_explicit(&w->hints_waiting, 1, memory_order_relaxed);
-        free(h);
-    }
-    w->hints = NULL;
-    if (w->txn != NULL) {
-        group_commit(w, false);
-    }
-}
-
-void writer_hint(struct command_ctx *ctx, unsigned db, struct ps_slice key)
-{
-    struct writer *w = ((struct exec_env *)ctx->hint_arg)->writer;
-    struct hint *hint;
-    if (atomic_load_explicit(&w->hints_waiting, memory_order_relaxed) >= MAX_HINTS) {
-        return;
-    }
-    hint = malloc(sizeof(*hint) + key.len);
-    if (hint == NULL) {
-        return;
-    }
-    hint->mail.kind = MAIL_HINT;
-    hint->db = db;
-    hint->len = key.len;
-    memcpy(hint->key, key.data, key.len);
-    atomic_fetch_add_explicit(&w->hints_waiting, 1, memory_order_relaxed);
-    mailbox_post(&w->box, &hint->mail);
 }
 
 /* ---- the thread ----------------------------------------------------------------------------- */
@@ -458,18 +464,18 @@ static void *writer_main(void *arg)
     for (;;) {
         int64_t now;
         receive(w);
-        if (w->pending.head != NULL) {
+        if (w->pending.head != NULL || w->staging.head != NULL) {
             run_group(w);
         }
         if (w->hints != NULL) {
-            run_hints(w);
+            writer_run_hints(w);
         }
         now = monotonic_ms();
         if (now >= w->next_round || w->more) {
-            maintain(w);
+            writer_maintain(w);
             w->next_round = now + 1000 / config_number(w->env->config, CONFIG_HZ);
         }
-        if (w->pending.head == NULL && mailbox_empty(&w->box)) {
+        if (w->pending.head == NULL && w->staging.head == NULL && mailbox_empty(&w->box)) {
             if (w->stopping) {
                 return NULL;
             }
@@ -493,10 +499,15 @@ int writer_start(struct exec_env *env, struct writer **writer)
     list_init(&w->pending);
     list_init(&w->group);
     list_init(&w->waiting);
+    list_init(&w->staging);
     pthread_mutex_init(&w->lock, NULL);
     executor_init(&w->x, env);
     w->x.ctx.hint_expired = writer_hint;
     w->x.ctx.hint_arg = env;
+    w->x.ctx.large = LARGE_ELSEWHERE;
+    w->x.ctx.copied = REPLY_INLINE_BYTES;
+    w->x.ctx.hold = hold_snapshot;
+    w->x.ctx.hold_arg = w;
     w->metrics = metrics_thread(env->metrics);
     w->executed_seq = ps_published(env->store);
     rc = mailbox_init(&w->box);
@@ -570,9 +581,9 @@ void writer_want_room(struct writer *w, struct writer_room *room)
 
 void writer_statistics(struct writer *w, struct writer_statistics *s)
 {
-    *s = (struct writer_statistics){w->units,      w->commands,     w->groups,
-                                    w->splits,     w->retries,      w->failures,
-                                    w->hints_done, w->queued_bytes, 0};
+    *s = (struct writer_statistics){
+        w->units,    w->commands,   w->groups,      w->splits,       w->retries,
+        w->failures, w->hints_done, w->stage_steps, w->queued_bytes, 0};
     pthread_mutex_lock(&w->lock);
     s->unpublished_units = w->waiting.count;
     pthread_mutex_unlock(&w->lock);

@@ -3,7 +3,8 @@
  *
  * Loops submit units; they come back to unit->home when their group is published, in order. The
  * queue is bounded in bytes: writer_full() says that it is time to stop reading from clients, and
- * writer_want_room() has the caller told when that is over.
+ * writer_want_room() has the caller told when that is over. A large argument that a unit took over
+ * from its connection is not counted: it was bounded there, and nobody else should wait for it.
  *
  * Threads: writer_submit, writer_wake, writer_full, writer_want_room, writer_hint: any.
  * writer_published is for the store's on_publish. The rest: the thread that started it.
@@ -57,7 +58,7 @@ void writer_hint(struct command_ctx *ctx, unsigned db, struct ps_slice key);
 void writer_published(void *env, uint64_t seq, int rc);
 
 struct writer_statistics {
-    uint64_t units, commands, groups, splits, retries, failures, hints;
+    uint64_t units, commands, groups, splits, retries, failures, hints, stage_steps;
     uint64_t queued_bytes, unpublished_units;
 };
 void writer_statistics(struct writer *writer, struct writer_statistics *s);

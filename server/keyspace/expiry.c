@@ -49,31 +49,38 @@ static int64_t load_time(const uint8_t *p)
     return (int64_t)value;
 }
 
-/* Builds a row's key in the owner's room. */
-static struct ps_slice row_key(const struct keyspace *ks, int64_t time_ms, struct ps_slice key)
+/* Builds a row's key in the owner's room. data NULL: no memory. */
+static struct ps_slice row_key(struct keyspace *ks, int64_t time_ms, struct ps_slice key)
 {
+    uint8_t *room = key_room_take(&ks->row_room, KEYSPACE_INDEX_TIME + key.len);
+
     assert(key.len <= KEYSPACE_MAX_KEY);
-    expiry_store_time(ks->row_room, time_ms);
-    if (key.len > 0)
-        memcpy(ks->row_room + KEYSPACE_INDEX_TIME, key.data, key.len);
-    return (struct ps_slice){ks->row_room, KEYSPACE_INDEX_TIME + key.len};
+    if (room) {
+        expiry_store_time(room, time_ms);
+        if (key.len > 0)
+            memcpy(room + KEYSPACE_INDEX_TIME, key.data, key.len);
+    }
+    return (struct ps_slice){room, KEYSPACE_INDEX_TIME + key.len};
 }
 
-int expiry_file(const struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
+int expiry_file(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
                 int64_t old_index_ms, int64_t new_index_ms)
 {
     ps_tree tree = ks->db[db].expires;
+    struct ps_slice row;
 
     if (old_index_ms == new_index_ms)
         return 0;
     if (old_index_ms != 0) {
-        int rc = ps_delete(txn, tree, row_key(ks, old_index_ms, key));
+        row = row_key(ks, old_index_ms, key);
+        int rc = row.data ? ps_delete(txn, tree, row) : PS_NOMEM;
         if (rc < 0)
             return rc == PS_NOTFOUND ? PS_CORRUPT : rc;
     }
     if (new_index_ms == 0)
         return 0;
-    return ps_put(txn, tree, row_key(ks, new_index_ms, key), (struct ps_slice){"", 0});
+    row = row_key(ks, new_index_ms, key);
+    return row.data ? ps_put(txn, tree, row, (struct ps_slice){"", 0}) : PS_NOMEM;
 }
 
 /* Rows at or before now_ms are those below this key. */
@@ -206,8 +213,13 @@ static int maintain_db(struct keyspace *ks, struct ps_txn *txn, unsigned db, int
         rc = row_read(cursor, &time_ms, &key);
         if (rc < 0)
             break;
-        memcpy(ks->key_room, key.data, key.len);
-        key.data = ks->key_room;
+        uint8_t *room = key_room_take(&ks->key_room, key.len);
+        if (!room) {
+            rc = PS_NOMEM;
+            break;
+        }
+        memcpy(room, key.data, key.len);
+        key.data = room;
         rc = settle_row(ks, txn, db, time_ms, key, now_ms);
         if (rc == 0)
             ++*done;
@@ -237,7 +249,7 @@ int keyspace_maintain(struct keyspace *ks, struct ps_txn *txn, int64_t now_ms, s
             return rc;
         }
     }
-    return 0;
+    return garbage_maintain(ks, txn, budget, done, more);
 }
 
 int keyspace_expire_key(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEY_ROOM_KEPT (64u * 1024)
+
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static int make_tree(struct ps_txn *txn, const char *kind, int number, ps_tree *tree)
@@ -63,10 +65,9 @@ int keyspace_open(struct ps_store *store, unsigned databases, struct keyspace **
     memset(k, 0, size);
     k->store = store;
     k->databases = databases;
-    k->room = malloc(RECORD_MAX_HEADER + KEYSPACE_MAX_STRING);
-    k->row_room = malloc(KEYSPACE_MAX_KEY + KEYSPACE_ROW_EXTRA);
-    k->key_room = malloc(KEYSPACE_MAX_KEY + KEYSPACE_ROW_EXTRA);
-    int rc = k->room && k->row_room && k->key_room ? 0 : PS_NOMEM;
+    k->room = malloc(RECORD_MAX_HEADER + KEYSPACE_MAX_INLINE);
+    k->chunk_room = malloc(RECORD_MAX_CHUNK);
+    int rc = k->room && k->chunk_room ? 0 : PS_NOMEM;
     if (rc == 0)
         rc = scan_table_new(SCAN_TABLE_ENTRIES, SCAN_TABLE_BYTES, &k->scans);
     if (rc == 0)
@@ -85,8 +86,10 @@ void keyspace_close(struct keyspace *ks)
         return;
     scan_table_free(ks->scans);
     free(ks->room);
-    free(ks->row_room);
-    free(ks->key_room);
+    free(ks->chunk_room);
+    free(ks->row_room.bytes);
+    free(ks->key_room.bytes);
+    free(ks->protected);
     free(ks);
 }
 
@@ -140,6 +143,17 @@ int keyspace_found(const struct ps_lookup *lookup, int64_t now_ms, struct key_en
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+uint8_t *key_room_take(struct key_room *room, size_t len)
+{
+    if (len > room->cap || room->cap > KEY_ROOM_KEPT) {
+        size_t cap = len < KEY_ROOM_KEPT ? KEY_ROOM_KEPT : len;
+        free(room->bytes);
+        room->bytes = malloc(cap);
+        room->cap = room->bytes ? cap : 0;
+    }
+    return room->bytes;
+}
+
 uint8_t *keyspace_payload_room(struct keyspace *ks)
 {
     return ks->room + RECORD_MAX_HEADER;
@@ -152,7 +166,7 @@ int keyspace_store(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct 
     size_t header_len = record_encode_header(record, header);
     uint8_t *payload = keyspace_payload_room(ks);
 
-    assert(record->payload.len <= KEYSPACE_MAX_STRING && key.len <= KEYSPACE_MAX_KEY);
+    assert(record->payload.len <= KEYSPACE_MAX_INLINE && key.len <= KEYSPACE_MAX_KEY);
     if (record->payload.data != payload && record->payload.len > 0)
         memcpy(payload, record->payload.data, record->payload.len);
     memcpy(payload - header_len, header, header_len);
@@ -172,17 +186,38 @@ static void note_expired(struct keyspace *ks, const struct key_entry *old)
         atomic_fetch_add_explicit(&ks->expired, 1, memory_order_relaxed);
 }
 
+/* The object whose rows nobody has any more when `record` (NULL: nothing) takes the place of what
+ * `old` describes; 0: none. */
+static uint64_t rows_dropped(const struct key_entry *old, const struct record *record)
+{
+    if (old->state == KEY_ABSENT || !old->record.chunked ||
+        (record && record->chunked && record->chunks.id == old->record.chunks.id))
+        return 0;
+    return old->record.chunks.id;
+}
+
+/* The payload may be part of the old record: it is copied before the first change. */
+static void hold_payload(uint8_t *payload, struct record *record)
+{
+    if (record->chunked) {
+        record_encode_chunks(&record->chunks, payload);
+        record->payload.len = RECORD_CHUNKS;
+    } else if (record->payload.data != payload && record->payload.len > 0) {
+        assert(record->payload.len <= KEYSPACE_MAX_INLINE);
+        memcpy(payload, record->payload.data, record->payload.len);
+    }
+    record->payload.data = payload;
+}
+
 int keyspace_put(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
                  const struct key_entry *old, struct record *record, int64_t now_ms)
 {
     uint8_t *payload = keyspace_payload_room(ks);
     int64_t old_index_ms = index_of(old);
+    uint64_t dropped = rows_dropped(old, record);
 
-    assert(db < ks->databases && record->payload.len <= KEYSPACE_MAX_STRING);
-    /* Part of the old record, perhaps: copied before the first change. */
-    if (record->payload.data != payload && record->payload.len > 0)
-        memcpy(payload, record->payload.data, record->payload.len);
-    record->payload.data = payload;
+    assert(db < ks->databases);
+    hold_payload(payload, record);
     record->index_ms = expiry_index_time(old_index_ms, record->expire_ms, now_ms);
     note_expired(ks, old);
     int rc = version_for_record(ks, txn, &record->version);
@@ -190,21 +225,44 @@ int keyspace_put(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps
         rc = expiry_file(ks, txn, db, key, old_index_ms, record->index_ms);
     if (rc == 0)
         rc = keyspace_store(ks, txn, db, key, record);
+    if (rc == 0 && dropped != 0)
+        rc = garbage_drop(ks, txn, db, dropped);
     return rc;
 }
 
-int keyspace_delete(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
-                    const struct key_entry *old)
+/* Removes a key's record and its row in the index, nothing else. */
+static int unlink_key(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
+                      int64_t old_index_ms)
 {
-    int64_t old_index_ms = index_of(old);
-
-    assert(db < ks->databases && old->state != KEY_ABSENT);
-    note_expired(ks, old);
     version_for_deletion(ks);
     int rc = ps_delete(txn, ks->db[db].keys, key);
     if (rc < 0)
         return rc == PS_NOTFOUND ? PS_CORRUPT : rc;
     return expiry_file(ks, txn, db, key, old_index_ms, 0);
+}
+
+int keyspace_delete(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
+                    const struct key_entry *old)
+{
+    uint64_t dropped = rows_dropped(old, NULL);
+
+    assert(db < ks->databases && old->state != KEY_ABSENT);
+    note_expired(ks, old);
+    int rc = unlink_key(ks, txn, db, key, index_of(old));
+    if (rc == 0 && dropped != 0)
+        rc = garbage_drop(ks, txn, db, dropped);
+    return rc;
+}
+
+int keyspace_move(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice from,
+                  const struct key_entry *source, struct ps_slice to,
+                  const struct key_entry *target, int64_t now_ms)
+{
+    struct record record = source->record;
+    int64_t index_ms = index_of(source);
+    int rc = keyspace_put(ks, txn, db, to, target, &record, now_ms);
+
+    return rc < 0 ? rc : unlink_key(ks, txn, db, from, index_ms);
 }
 
 int keyspace_flush(struct keyspace *ks, struct ps_txn *txn, unsigned db)

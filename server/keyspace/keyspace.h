@@ -2,8 +2,8 @@
  * keyspace.h - objects under keys: what commands and the runner may ask of the data.
  *
  * A database N is three trees: `keys:N` (key -> record, see record.h), `elements:N` (rows of large
- * objects), and `expires:N` (the expiry index, see expiry.c). All databases share `garbage` (object
- * ids whose rows are still to be removed) and `counters`.
+ * objects, see chunks.c), and `expires:N` (the expiry index, see expiry.c). All databases share
+ * `garbage` (object ids whose rows are still to be removed, see garbage.c) and `counters`.
  *
  * Invariants
  *  1. A key is in the index exactly once if its record has an expiry, else not at all; the row's
@@ -28,15 +28,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KEYSPACE_INDEX_TIME 8u     /* bytes before the key in the index */
-#define KEYSPACE_MAX_KEY    65536u /* bytes in a key; 8 more in a row */
-#define KEYSPACE_ROW_EXTRA  64u    /* room for what rows have besides a key */
-#define KEYSPACE_MAX_STRING 65536u /* bytes in a string's value */
+#define KEYSPACE_INDEX_TIME 8u                  /* bytes before the key in the index */
+#define KEYSPACE_MAX_KEY    (PS_MAX_KEY - 64u)  /* bytes in a key; 8 more in a row */
+#define KEYSPACE_MAX_INLINE 65536u              /* bytes of a string that stand in its record */
+#define KEYSPACE_CHUNK      16320u              /* of a longer one in a row: 4 pages of 4 KiB */
+#define KEYSPACE_MAX_STRING (UINT64_C(1) << 40) /* bytes of a string, whatever is configured */
 
 /* What keyspace_put() and keyspace_delete() may need for one key: changes, and bytes besides the
  * record (twice the key's length and this). */
-#define KEYSPACE_PUT_OPS    4u
-#define KEYSPACE_DELETE_OPS 2u
+#define KEYSPACE_PUT_OPS    5u
+#define KEYSPACE_DELETE_OPS 3u
 #define KEYSPACE_PUT_EXTRA  96u
 
 struct keyspace;
@@ -71,14 +72,15 @@ void keyspace_lookup_prepare(const struct keyspace *ks, unsigned db, struct ps_s
                              struct ps_lookup *lookup);
 int keyspace_found(const struct ps_lookup *lookup, int64_t now_ms, struct key_entry *entry);
 
-/* Room for a payload of up to KEYSPACE_MAX_STRING bytes, the transaction owner's: a payload built
+/* Room for a payload of up to KEYSPACE_MAX_INLINE bytes, the transaction owner's: a payload built
  * here is stored without another copy. Overwritten by every keyspace_put(). */
 uint8_t *keyspace_payload_room(struct keyspace *ks);
 
 /*
  * Stores `record` (type, encoding, expire_ms, payload; version and index_ms are chosen here and
  * filled in) under `key`, in place of what `old` says is there (keyspace_find() in this very
- * transaction). The payload may be part of the old record.
+ * transaction). The payload may be part of the old record. Of a string in chunks (record->chunked)
+ * record->chunks is stored; the rows of one that it replaces become garbage.
  */
 int keyspace_put(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
                  const struct key_entry *old, struct record *record, int64_t now_ms);
@@ -86,6 +88,12 @@ int keyspace_put(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps
 /* Removes the key that `old` describes (not KEY_ABSENT), with its index row. */
 int keyspace_delete(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
                     const struct key_entry *old);
+
+/* Moves the object of `from` to `to` with all that belongs to it, in place of what `target` says.
+ */
+int keyspace_move(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice from,
+                  const struct key_entry *source, struct ps_slice to,
+                  const struct key_entry *target, int64_t now_ms);
 
 /* Empties a database. */
 int keyspace_flush(struct keyspace *ks, struct ps_txn *txn, unsigned db);
@@ -99,6 +107,39 @@ bool keyspace_would_wait(const struct keyspace *ks, struct ps_view *view, unsign
 /* Waits for it: reads into memory what keyspace_would_wait() looks at. */
 void keyspace_touch(const struct keyspace *ks, struct ps_view *view, unsigned db,
                     struct ps_slice key, size_t write);
+
+/* ---- strings in chunks ---------------------------------------------------------------------- */
+
+/* Copies bytes [offset, offset + len) of a string, which must have them. */
+int keyspace_chunks_read(const struct keyspace *ks, struct ps_view *view, unsigned db,
+                         const struct record_chunks *chunks, uint64_t offset, char *to, size_t len);
+
+/* A new object without a row. */
+int keyspace_chunks_new(struct keyspace *ks, struct ps_txn *txn, struct record_chunks *chunks);
+
+/* Writes bytes at an offset, behind the end as well: what lies between reads as zeros. Sets
+ * chunks->len; storing the record is the caller's matter. */
+int keyspace_chunks_write(struct keyspace *ks, struct ps_txn *txn, unsigned db,
+                          struct record_chunks *chunks, uint64_t offset, struct ps_slice bytes);
+
+/* Adds what writing `len` bytes may need (ps_reserve). */
+void keyspace_chunks_need(uint64_t len, size_t *ops, size_t *bytes);
+
+/* Are all of its rows there? (Of a string that was written without gaps.) */
+int keyspace_chunks_whole(const struct keyspace *ks, struct ps_view *view, unsigned db,
+                          const struct record_chunks *chunks, bool *whole);
+
+/* A string that is written over several transactions before it has a record: _begin gives it an id
+ * and files that as garbage, keyspace_chunks_write() writes rows, _link takes the id off in the
+ * transaction that stores the record. *whole false: rows are missing (a transaction was undone, the
+ * database was flushed); nothing was changed, write them again. Meanwhile the id must be protected
+ * from keyspace_maintain(). */
+int keyspace_stage_begin(struct keyspace *ks, struct ps_txn *txn, unsigned db,
+                         struct record_chunks *chunks);
+int keyspace_stage_link(struct keyspace *ks, struct ps_txn *txn, unsigned db,
+                        const struct record_chunks *chunks, bool *whole);
+int keyspace_protect(struct keyspace *ks, uint64_t id);
+void keyspace_unprotect(struct keyspace *ks, uint64_t id);
 
 /* ---- many keys ------------------------------------------------------------------------------ */
 
@@ -151,9 +192,10 @@ int keyspace_walk_step(struct keyspace *ks, struct ps_view *view, const struct k
 
 /* ---- background work ------------------------------------------------------------------------ */
 
-/* At most `budget` steps of due work: expired keys removed, index rows re-filed. Reserves for
- * itself; PS_BUSY (nothing was done by the last step) means commit and call again. *done: steps
- * taken, also when it fails; *more: due work is left. */
+/* At most `budget` steps of due work: expired keys removed, index rows re-filed, rows of objects
+ * that have no record any more removed. Reserves for itself; PS_BUSY (nothing was done by the last
+ * step) means commit and call again. *done: steps taken, also when it fails; *more: due work is
+ * left. */
 int keyspace_maintain(struct keyspace *ks, struct ps_txn *txn, int64_t now_ms, size_t budget,
                       size_t *done, bool *more);
 

@@ -11,7 +11,8 @@
 #define FLAG_VERSION_LEN 0x07u
 #define FLAG_EXPIRY      0x08u
 #define FLAG_INDEX       0x10u
-#define FLAGS_KNOWN      (FLAG_VERSION_LEN | FLAG_EXPIRY | FLAG_INDEX)
+#define FLAG_ROWS        0x20u
+#define FLAGS_KNOWN      (FLAG_VERSION_LEN | FLAG_EXPIRY | FLAG_INDEX | FLAG_ROWS)
 
 #define EMBSTR_MAX 44 /* bytes; Redis's OBJ_ENCODING_EMBSTR_SIZE_LIMIT */
 
@@ -69,6 +70,24 @@ static int decode_times(const uint8_t **p, size_t *left, unsigned flags, struct 
     return 0;
 }
 
+/* Where the rows are. Only strings have any so far, and only long ones. */
+static int decode_rows(struct record *record)
+{
+    const uint8_t *p = record->payload.data;
+
+    if (record->type != RECORD_STRING || record->encoding != RECORD_ENC_RAW ||
+        record->payload.len != RECORD_CHUNKS)
+        return PS_CORRUPT;
+    record->chunked = true;
+    record->chunks =
+        (struct record_chunks){load_le(p, 8), load_le(p + 8, 8), (uint32_t)load_le(p + 16, 4)};
+    if (record->chunks.id == 0 || record->chunks.len == 0 ||
+        record->chunks.size < RECORD_MIN_CHUNK || record->chunks.size > RECORD_MAX_CHUNK ||
+        (record->chunks.len - 1) / record->chunks.size > UINT32_MAX)
+        return PS_CORRUPT;
+    return 0;
+}
+
 int record_decode(struct ps_slice bytes, struct record *record)
 {
     const uint8_t *p = bytes.data;
@@ -99,7 +118,15 @@ int record_decode(struct ps_slice bytes, struct record *record)
             return rc;
     }
     record->payload = (struct ps_slice){p, left};
-    return 0;
+    record->chunked = false;
+    return __builtin_expect((flags & FLAG_ROWS) != 0, 0) ? decode_rows(record) : 0;
+}
+
+void record_encode_chunks(const struct record_chunks *chunks, uint8_t payload[RECORD_CHUNKS])
+{
+    store_le(payload, chunks->id, 8);
+    store_le(payload + 8, chunks->len, 8);
+    store_le(payload + 16, chunks->size, 4);
 }
 
 size_t record_encode_header(const struct record *record, uint8_t header[RECORD_MAX_HEADER])
@@ -122,6 +149,8 @@ size_t record_encode_header(const struct record *record, uint8_t header[RECORD_M
         store_le(header + len, (uint64_t)record->index_ms, 8);
         len += 8;
     }
+    if (record->chunked)
+        flags |= FLAG_ROWS;
     header[0] = (uint8_t)((unsigned)record->type | (unsigned)record->encoding << 4);
     header[1] = (uint8_t)flags;
     return len;

@@ -6,11 +6,12 @@
  *
  *   byte 0   bits 0-3 type, bits 4-7 encoding (what OBJECT ENCODING says)
  *   byte 1   bits 0-2 bytes of the version minus 1; bit 3 expiry follows; bit 4 index time follows;
- *            bit 5 the payload is an object id (its elements are rows); bits 6-7 zero
+ *            bit 5 the payload says where the rows are (in `elements:N`); bits 6-7 zero
  *   version  1 to 8 bytes, little endian, without leading (high) zero bytes
  *   expiry   8 bytes, little endian: Unix time in milliseconds, above 0       (if bit 3)
  *   index    8 bytes, little endian: the time in the key's row in `expires:N`  (if bit 4)
- *   payload  the rest
+ *   payload  the rest; with bit 5, of a string: object id (8), length (8), bytes of a chunk (4),
+ * all little endian
  *
  * Invariants
  *  1. Decoding copies nothing and reads only the bytes given; whatever they are, the answer is a
@@ -53,6 +54,17 @@ enum record_encoding {
 };
 
 #define RECORD_MAX_HEADER 26u /* 2 + version 8 + expiry 8 + index time 8 */
+#define RECORD_CHUNKS     20u /* bytes of the payload of a string in chunks */
+
+#define RECORD_MIN_CHUNK 512u
+#define RECORD_MAX_CHUNK 65536u
+
+/* A string in chunks: row (id, n) of `elements:N` has its bytes from n * size on. */
+struct record_chunks {
+    uint64_t id;   /* of the object, above 0 */
+    uint64_t len;  /* bytes of the string, above 0 */
+    uint32_t size; /* bytes of a chunk */
+};
 
 struct record {
     enum record_type type;
@@ -61,6 +73,8 @@ struct record {
     int64_t expire_ms; /* 0: never expires */
     int64_t index_ms;  /* time of the row in the expiry index; 0 exactly if expire_ms is 0 */
     struct ps_slice payload;
+    bool chunked;                /* a string whose bytes are rows: `chunks` says which */
+    struct record_chunks chunks; /* if chunked */
 };
 
 /* 0, or PS_CORRUPT. The payload points into `bytes`. */
@@ -68,6 +82,15 @@ int record_decode(struct ps_slice bytes, struct record *record);
 
 /* Writes the header of `record` (payload not looked at); returns its length. */
 size_t record_encode_header(const struct record *record, uint8_t header[RECORD_MAX_HEADER]);
+
+/* The payload of a string in chunks. */
+void record_encode_chunks(const struct record_chunks *chunks, uint8_t payload[RECORD_CHUNKS]);
+
+/* Bytes of a string. */
+static inline uint64_t record_string_len(const struct record *record)
+{
+    return record->chunked ? record->chunks.len : record->payload.len;
+}
 
 /* "string", "list", ...: what TYPE answers. */
 const char *record_type_name(enum record_type type);

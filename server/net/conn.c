@@ -5,6 +5,7 @@
 
 #include "server/config/config.h"
 #include "server/net/loop.h"
+#include "server/net/pieces.h"
 #include "server/observe/logger.h"
 #include "server/observe/metrics.h"
 
@@ -82,7 +83,7 @@ void conn_check_soft_limit(struct conn *conn, int64_t now_ms)
 {
     uint64_t hard, soft, seconds;
     config_output_limits(conn->loop->env->config, &hard, &soft, &seconds);
-    if (soft == 0 || conn_unsent(conn) <= soft) {
+    if (soft == 0 || conn_unsent(conn) <= soft || conn->parked) {
         conn->over_soft_since = 0;
     } else if (conn->over_soft_since == 0) {
         conn->over_soft_since = now_ms;
@@ -136,7 +137,9 @@ static void backlog_sent(struct conn *conn)
     conn->backlog_off = 0;
     want_write(conn, false);
     note_output(conn);
-    if (conn->stage == CONN_DRAINING) {
+    if (conn->parked) {
+        pieces_unpark(conn);
+    } else if (conn->stage == CONN_DRAINING) {
         end(conn);
     }
 }
@@ -328,12 +331,19 @@ void conn_keep_input(struct conn *conn)
     if (conn->data == NULL) {
         return;
     }
+    if (conn->given) {
+        conn->given = own = false;
+        conn->in = NULL;
+        conn->in_cap = conn->in_len = 0;
+    }
     if (left == 0 || conn->stage != CONN_OPEN) {
         free(conn->in);
         conn->in = NULL;
         conn->in_cap = conn->in_len = 0;
     } else if (own) {
-        memmove(conn->in, conn->in + conn->data_off, left);
+        if (conn->data_off > 0) {
+            memmove(conn->in, conn->in + conn->data_off, left);
+        }
         conn->in_len = left;
     } else {
         conn->in_cap = left < MIN_RECEIVE / 16 ? MIN_RECEIVE / 16 : left;
@@ -381,5 +391,9 @@ void conn_kill(struct conn *conn)
     want_write(conn, false);
     conn->stage = CONN_DEAD;
     atomic_store(&conn->session.killed, true);
+    if (conn->given) { /* the unit's now */
+        conn->in = NULL;
+        conn->given = false;
+    }
     loop_conn_died(conn->loop, conn);
 }

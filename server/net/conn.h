@@ -6,9 +6,10 @@
  *     session while a unit is away (session.h) and what the registry may read (clients.h).
  *  2. An idle connection owns no buffers: `in` and `backlog` exist only while there is something in
  *     them.
- *  3. While `unit` is away no further command of the connection begins. Input may still be
+ *  3. While there is a `unit` no further command of the connection begins. Input may still be
  * received, up to CONN_AHEAD_BYTES.
- *  4. `backlog` is sent before anything newer. It never holds more than the output limit.
+ *  4. `backlog` is sent before anything newer. It never holds more than the output limit. A reply
+ *     that is sent in pieces goes on only when it is empty, so that it holds one piece at most.
  */
 #ifndef PANDO_SERVER_NET_CONN_H
 #define PANDO_SERVER_NET_CONN_H
@@ -49,6 +50,8 @@ struct conn {
     bool more;    /* this pass did not look at all of `data` */
     bool linger;  /* close by lingering: the peer may be in the middle of sending */
     bool eof;     /* the peer will send nothing more; replies that are due still go out */
+    bool given;   /* `in` belongs to the unit: conn_keep_input has to leave it */
+    bool parked;  /* `unit` is here, between pieces of its reply, until the backlog is sent */
     struct unit *unit;
     struct event read_event, write_event;
     struct resp_parser parser;

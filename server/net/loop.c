@@ -8,6 +8,8 @@
 
 #include "server/config/config.h"
 #include "server/exec/regime.h"
+#include "server/exec/stream.h"
+#include "server/net/pieces.h"
 #include "server/observe/logger.h"
 #include "server/observe/metrics.h"
 
@@ -113,6 +115,7 @@ void loop_conn_died(struct loop *loop, struct conn *conn)
     loop->conn_n--;
     conn->loop_next = loop->dead;
     loop->dead = conn;
+    pieces_drop(conn);
 }
 
 static void conn_free(struct conn *conn)
@@ -235,13 +238,12 @@ static void activate(struct loop *loop, struct conn *conn)
     conn_want_read(conn, !loop->stopping);
 }
 
-static void take_unit_back(struct loop *loop, struct unit *unit)
+/* The unit's replies are sent, or on their way: its connection goes on. */
+void loop_finish_unit(struct loop *loop, struct unit *unit)
 {
     struct conn *conn = unit->owner;
-    assert(conn->unit == unit);
     conn->unit = NULL;
     conn_touch(conn);
-    conn_send_out(conn, &unit->out);
     if (unit->out.status != 0) {
         conn_over_limit(conn);
     }
@@ -256,6 +258,18 @@ static void take_unit_back(struct loop *loop, struct unit *unit)
         conn_finish(conn);
     }
     activate(loop, conn);
+}
+
+static void take_unit_back(struct loop *loop, struct unit *unit)
+{
+    struct conn *conn = unit->owner;
+    assert(conn->unit == unit);
+    if (stream_wanted(unit)) {
+        pieces_take(conn, unit);
+    } else {
+        conn_send_out(conn, &unit->out);
+        loop_finish_unit(loop, unit);
+    }
 }
 
 static void take_client(struct loop *loop, struct conn *conn)
@@ -370,7 +384,7 @@ static bool is_overdue(const struct loop *loop, const struct conn *conn)
 {
     return (loop->stopping && loop->now_ms >= loop->stop_at) ||
            (conn->stage == CONN_LINGERING && loop->now_ms - conn->linger_since >= LINGER_MS) ||
-           (loop->timeout_ms > 0 && conn->unit == NULL &&
+           (loop->timeout_ms > 0 && (conn->unit == NULL || conn->parked) &&
             loop->now_ms - conn->active_ms >= loop->timeout_ms);
 }
 
@@ -488,6 +502,7 @@ static int make_base(struct loop *loop)
     event_assign(&loop->box_event, loop->base, loop->box.fd, EV_READ | EV_PERSIST, on_inbox,
                  &loop->box);
     event_assign(&loop->timer, loop->base, -1, EV_PERSIST, on_timer, loop);
+    pieces_init(loop);
     event_add(&loop->box_event, NULL);
     event_add(&loop->timer, &second);
     return 0;
@@ -511,6 +526,7 @@ int loop_init(struct loop *loop, struct exec_env *env, struct clients *clients)
     loop->x.ctx.out = &loop->out;
     loop->x.ctx.hint_expired = writer_hint;
     loop->x.ctx.hint_arg = env;
+    loop->x.ctx.large = LARGE_ELSEWHERE;
     rc = mailbox_init(&loop->box);
     if (rc != 0) {
         return rc;

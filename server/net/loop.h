@@ -44,6 +44,7 @@ struct loop {
     pthread_t thread;
     struct mailbox box;
     struct event box_event, timer;
+    struct event piece_timer; /* pieces.c */
     struct ps_snapshot *snapshot;
     struct ps_residency *residency;
     bool disk; /* this turn is in the disk regime (exec/regime.h) */
@@ -70,7 +71,7 @@ struct loop {
     bool submitted; /* units were left for the writer in this turn */
     struct writer_room room;
     struct conn *conns, *dead;
-    size_t conn_n;
+    size_t conn_n, parked_n;
     struct deadlines deadlines;
     int64_t timeout_ms; /* the directives that deadlines follow, as of the last tick */
     uint64_t soft_limit;
@@ -102,6 +103,8 @@ void loop_watch(struct conn *conn);
 
 /* conn.c tells that a connection's socket is done with. */
 void loop_conn_died(struct loop *loop, struct conn *conn);
+/* A unit's replies are sent, or on their way: its connection goes on. */
+void loop_finish_unit(struct loop *loop, struct unit *unit);
 
 /* turn.c */
 void loop_turn(struct loop *loop);

@@ -150,12 +150,22 @@ static bool ends_before(struct cut *cut, const struct command *row, const struct
     return cost == COST_POOL;
 }
 
+/* Too large to be copied into a unit: it is alone in one, which takes the input over. */
+static bool is_large(const struct loop *loop, const struct conn *conn, size_t index)
+{
+    size_t begin = index > 0 ? loop->places[conn->first + index - 1].end : conn->data_off;
+    return loop->places[conn->first + index].end - begin > UNIT_MAX_BYTES;
+}
+
 /* How many of the connection's commands from `from` on are one unit. */
 static size_t cut_unit(const struct loop *loop, const struct conn *conn, size_t from)
 {
     const struct unit_source *commands = loop->commands + conn->first;
     size_t start = loop->places[conn->first + from].end, n = 1;
     struct cut cut = {false, false, false};
+    if (is_large(loop, conn, from)) {
+        return 1;
+    }
     while (from + n < conn->count && n < UNIT_MAX_COMMANDS) {
         const struct unit_source *c = &commands[from + n];
         if (loop->places[conn->first + from + n].end - start > UNIT_MAX_BYTES ||
@@ -226,17 +236,22 @@ static size_t submit(struct loop *loop, struct conn *conn, size_t from, enum dis
 {
     enum unit_errand errand;
     size_t n = cut(loop, conn, from, place, &errand);
+    char *input = NULL;
     struct unit *unit;
     if (place == PLACE_WRITER && writer_full(loop->env->writer)) {
         stall(loop, conn);
         return 0;
     }
+    if (is_large(loop, conn, from) && conn->data == conn->in) {
+        input = conn->in; /* conn_keep_input leaves it to the unit */
+    }
     unit = unit_new(&loop->units, &conn->session, loop->commands + conn->first + from, n,
-                    loop->argv, conn_room(conn));
+                    loop->argv, input, conn_room(conn));
     if (unit == NULL) {
         conn_kill(conn);
         return 0;
     }
+    conn->given = input != NULL;
     unit->owner = conn;
     unit->home = &loop->box;
     unit->errand = errand;
@@ -264,16 +279,19 @@ static void send_replies(struct loop *loop, struct conn *conn)
     resp_out_begin(&loop->out, session_resp(&conn->session), conn_room(conn));
 }
 
-/* Runs one command here. */
-static void run_here(struct loop *loop, struct conn *conn, size_t index)
+/* Runs one command here. false: it turned out to belong in the pool. */
+static bool run_here(struct loop *loop, struct conn *conn, size_t index)
 {
     const struct unit_source *c = &loop->commands[index];
     const struct loop_place *place = &loop->places[index];
-    dispatch_run(&loop->x, &conn->session, c->row, c->argc, loop->argv + c->first,
-                 place->lookup >= 0 ? &loop->lookups[place->lookup] : NULL);
+    if (dispatch_run(&loop->x, &conn->session, c->row, c->argc, loop->argv + c->first,
+                     place->lookup >= 0 ? &loop->lookups[place->lookup] : NULL) != 0) {
+        return false;
+    }
     if (loop->out.len > SEND_BYTES || loop->out.status != 0) {
         send_replies(loop, conn);
     }
+    return true;
 }
 
 /* Whether a command that belongs here would wait for the disk. */
@@ -300,11 +318,14 @@ static size_t run_commands(struct loop *loop, struct conn *conn)
             break;
         }
         place = dispatch_place(&conn->session, c->row, c->argc, loop->argv + c->first);
-        if (place != PLACE_HERE || (loop->disk && waits_for_disk(loop, conn, conn->first + i))) {
-            send_replies(loop, conn); /* before the unit is away: it may come back any time */
-            return conn->stage == CONN_OPEN ? i + submit(loop, conn, i, place) : i;
+        if (place == PLACE_HERE && !(loop->disk && waits_for_disk(loop, conn, conn->first + i))) {
+            if (run_here(loop, conn, conn->first + i)) {
+                continue;
+            }
+            place = PLACE_POOL;
         }
-        run_here(loop, conn, conn->first + i);
+        send_replies(loop, conn); /* before the unit is away: it may come back any time */
+        return conn->stage == CONN_OPEN ? i + submit(loop, conn, i, place) : i;
     }
     return i;
 }
@@ -394,6 +415,7 @@ void loop_turn(struct loop *loop)
     loop->x.ctx.view = ps_snapshot_view(loop->snapshot);
     loop->x.ctx.now_ms = loop->now_ms;
     loop->disk = atomic_load_explicit(&loop->env->disk_regime, memory_order_relaxed);
+    loop->x.ctx.copied = loop->disk ? 0 : REPLY_INLINE_BYTES; /* chunks are not looked at ahead */
     ps_residency_renew(loop->residency, loop->now_ms);
     while (loop->active.n > 0) {
         pass(loop);

@@ -224,14 +224,16 @@ static void writer_section(FILE *to, const struct info_input *in)
             "writer_group_splits:%llu\r\nwriter_group_retries:%llu\r\n"
             "writer_group_failures:%llu\r\nwriter_queued_bytes:%llu\r\n"
             "writer_unpublished_units:%llu\r\nwriter_expired_hints:%llu\r\n"
+            "writer_value_steps:%llu\r\n"
             "commits:%llu\r\nops:%llu\r\ngroups_unpublished:%llu\r\n",
             (ull)w->units, (ull)w->commands, (ull)w->groups, (ull)w->splits, (ull)w->retries,
             (ull)w->failures, (ull)w->queued_bytes, (ull)w->unpublished_units, (ull)w->hints,
-            (ull)in->store.commits, (ull)in->store.ops, (ull)in->store.groups_unpublished);
+            (ull)w->stage_steps, (ull)in->store.commits, (ull)in->store.ops,
+            (ull)in->store.groups_unpublished);
     fprintf(to,
             "reader_threads:%u\r\nreader_jobs:%llu\r\nreader_jobs_running:%u\r\n"
-            "reader_jobs_waiting:%u\r\n",
-            w->pool_threads, (ull)w->jobs, w->jobs_running, w->jobs_waiting);
+            "reader_jobs_waiting:%u\r\nreader_pieces:%llu\r\n",
+            w->pool_threads, (ull)w->jobs, w->jobs_running, w->jobs_waiting, (ull)w->pieces);
 }
 
 static void cluster_section(FILE *to, const struct info_input *in)

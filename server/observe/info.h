@@ -19,9 +19,9 @@ struct info_clients {
 };
 
 struct info_writer {
-    uint64_t units, commands, groups, splits, retries, failures, hints;
+    uint64_t units, commands, groups, splits, retries, failures, hints, stage_steps;
     uint64_t queued_bytes, unpublished_units;
-    uint64_t jobs;
+    uint64_t jobs, pieces;
     unsigned pool_threads, jobs_running, jobs_waiting;
 };
 

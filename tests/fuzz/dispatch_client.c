@@ -4,6 +4,7 @@
 #include "tests/fuzz/dispatch_client.h"
 
 #include "server/exec/pool.h"
+#include "server/exec/stream.h"
 #include "server/exec/writer.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -81,7 +82,8 @@ static void note_version(struct expected *expected, const struct session *sessio
 
 /* ---- executing ------------------------------------------------------------------------------ */
 
-static void run_here(struct fuzz_client *client, const struct unit_source *c,
+/* false: it turned out to belong in the pool, and did nothing. */
+static bool run_here(struct fuzz_client *client, const struct unit_source *c,
                      const struct ps_slice *words)
 {
     struct server *server = client->server;
@@ -93,12 +95,16 @@ static void run_here(struct fuzz_client *client, const struct unit_source *c,
     x->ctx.view = ps_snapshot_view(server->snapshot);
     x->ctx.now_ms = exec_now(&server->env);
     x->ctx.out = &client->out;
-    FUZZ_CHECK(dispatch_run(x, &client->session, c->row, c->argc, words, NULL) == 0);
+    int rc = dispatch_run(x, &client->session, c->row, c->argc, words, NULL);
     ps_snapshot_reset(server->snapshot);
+    FUZZ_CHECK(rc == 0 || (rc == COMMAND_ELSEWHERE && client->out.len == 0));
+    if (rc != 0) {
+        return false;
+    }
     FUZZ_CHECK(client->out.version == session_resp(&client->session));
     if (client->out.status != 0) {
         client->session.closing = true;
-        return;
+        return true;
     }
     if (!may_change_version(words, c->argc)) {
         FUZZ_CHECK(client->out.version == (expected.resp3 ? 3 : 2));
@@ -106,6 +112,7 @@ static void run_here(struct fuzz_client *client, const struct unit_source *c,
     note_version(&expected, &client->session);
     expected.closed = client->session.closing;
     check_replies(&expected, client->out.buf, client->out.len);
+    return true;
 }
 
 static struct unit *wait_for_unit(struct mailbox *box)
@@ -124,13 +131,33 @@ static struct unit *wait_for_unit(struct mailbox *box)
     return (struct unit *)mail;
 }
 
+/* Replaces a reply that comes in pieces by the whole of it. */
+static void gather(struct server *server, struct unit *unit)
+{
+    struct resp_out whole;
+    resp_out_init(&whole);
+    resp_out_begin(&whole, unit->out.version, SIZE_MAX);
+    while (unit->stream == NULL || !stream_ended(unit)) {
+        if (unit->stream != NULL) {
+            FUZZ_CHECK(unit->out.len > 0 && unit->out.len <= STREAM_PIECE);
+            resp_write_raw(&whole, unit->out.buf, unit->out.len);
+            resp_out_truncate(&unit->out, 0);
+        }
+        pool_submit(server->env.pool, unit);
+        FUZZ_CHECK(wait_for_unit(&server->box) == unit);
+    }
+    resp_write_raw(&whole, unit->out.buf, unit->out.len);
+    resp_out_free(&unit->out);
+    unit->out = whole;
+}
+
 /* Sends n commands away and returns the unit that came home. */
 static struct unit *run_away(struct fuzz_client *client, const struct unit_source *commands,
                              size_t n, const struct ps_slice *words, enum dispatch_place place)
 {
     struct server *server = client->server;
     struct unit *unit, *home;
-    unit = unit_new(&client->stock, &client->session, commands, n, words, OUTPUT_LIMIT);
+    unit = unit_new(&client->stock, &client->session, commands, n, words, NULL, OUTPUT_LIMIT);
     FUZZ_CHECK(unit != NULL);
     unit->home = &server->box;
     if (place == PLACE_POOL) {
@@ -141,6 +168,9 @@ static struct unit *run_away(struct fuzz_client *client, const struct unit_sourc
     }
     home = wait_for_unit(&server->box);
     FUZZ_CHECK(home == unit && unit->done <= unit->count);
+    if (stream_wanted(unit)) {
+        gather(server, unit);
+    }
     return unit;
 }
 
@@ -173,7 +203,6 @@ static size_t run_elsewhere(struct fuzz_client *client, struct pipeline *pipelin
     unit = run_away(client, pipeline->commands + from, n, pipeline->words, place);
     check_unit(client, unit, &expected);
     n = unit->done;
-    FUZZ_CHECK(n > 0 || client->session.killed);
     unit_release(&client->stock, unit);
     return n;
 }
@@ -186,11 +215,13 @@ void client_run(struct fuzz_client *client, struct pipeline *pipeline)
         const struct unit_source *c = &pipeline->commands[i];
         const struct ps_slice *words = pipeline->words + c->first;
         enum dispatch_place place = dispatch_place(session, c->row, c->argc, words);
-        if (place == PLACE_HERE) {
-            run_here(client, c, words);
+        if (place == PLACE_HERE && run_here(client, c, words)) {
             i++;
         } else {
-            i += run_elsewhere(client, pipeline, i, place);
+            place = place == PLACE_HERE ? PLACE_POOL : place;
+            size_t n = run_elsewhere(client, pipeline, i, place);
+            FUZZ_CHECK(n > 0 || session->killed);
+            i += n;
         }
     }
     pipeline->count = pipeline->used = 0;
@@ -208,10 +239,10 @@ struct reply client_ask(struct fuzz_client *client, struct heap *heap, const str
     enum dispatch_place place = dispatch_place(&client->session, command.row, n, words);
     struct reply reply;
     size_t used;
-    if (place == PLACE_HERE) {
-        run_here(client, &command, words);
+    if (place == PLACE_HERE && run_here(client, &command, words)) {
         FUZZ_CHECK(reply_parse(heap, client->out.buf, client->out.len, &used, &reply) == 1);
     } else {
+        place = place == PLACE_HERE ? PLACE_POOL : place;
         struct unit *unit = run_away(client, &command, 1, words, place);
         FUZZ_CHECK(reply_parse(heap, unit->out.buf, unit->out.len, &used, &reply) == 1);
         unit_release(&client->stock, unit);

@@ -259,8 +259,14 @@ class RawClient:
         return line
 
     def _exactly(self, count):
-        while len(self.buffer) < count + 2:
-            self._fill()
+        parts, have = [self.buffer], len(self.buffer)
+        while have < count + 2:
+            part = self.socket.recv(1 << 20)
+            if not part:
+                raise EOFError("connection closed")
+            parts.append(part)
+            have += len(part)
+        self.buffer = b"".join(parts)
         data, tail = self.buffer[:count], self.buffer[count : count + 2]
         assert tail == b"\r\n", f"no end of line after a bulk of {count} bytes: {tail!r}"
         self.buffer = self.buffer[count + 2 :]

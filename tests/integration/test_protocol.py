@@ -1,7 +1,5 @@
 """Bytes in, bytes out: framing, inline commands, RESP3, errors, limits."""
 
-import re
-
 import pytest
 from support import RawClient, ReplyError, encode
 
@@ -227,30 +225,6 @@ def test_reset_returns_to_resp2_and_database_0(raw):
 def test_quit_answers_ok_and_closes(raw):
     raw.send(encode("PING") + encode("QUIT") + encode("PING"))
     assert raw.rest() == b"+PONG\r\n+OK\r\n"
-
-
-def test_values_of_64_kib_are_stored_and_larger_ones_refused_clearly(client):
-    value = bytes(range(256)) * 256
-    client.set("largest", value)
-    assert client.get("largest") == value
-
-
-@pytest.mark.own
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("SET", "k", b"x" * 65537), ("SET", "k", b"x" * 1000000), ("SETRANGE", "k", "65536", "x"),
-        ("APPEND", "full", "x"), ("MSET", "a", "1", "k", b"x" * 65537),
-        ("GETSET", "k", b"x" * 65537), ("SET", b"k" * 65537, "x"),
-    ],
-)
-def test_what_is_too_large_for_now_is_an_error_that_says_so(raw, words):
-    raw.command("SET", "full", b"x" * 65536)
-    answer = raw.command(*words)
-    assert isinstance(answer, ReplyError)
-    assert re.search(r"exceeds .*\b(64 KiB|655\d\d) ?", str(answer)), answer
-    assert raw.command("EXISTS", "k", "a") == 0
-    assert raw.command("STRLEN", "full") == 65536
 
 
 @pytest.mark.options("--client-output-buffer-limit", "normal 1mb 0 0")

@@ -186,3 +186,76 @@ void fixture_check_index(struct fixture *f)
         assert_true(rows == filed);
     }
 }
+
+static uint64_t load_be(const void *data, size_t len)
+{
+    const uint8_t *p = data;
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < len; i++)
+        value = value << 8 | p[i];
+    return value;
+}
+
+static bool is_garbage(struct fixture *f, uint64_t id)
+{
+    uint8_t key[8];
+    ps_tree tree;
+    struct ps_slice value;
+
+    for (size_t i = 0; i < 8; i++)
+        key[i] = (uint8_t)(id >> (56 - 8 * i));
+    assert_int_equal(ps_tree_find(fixture_view(f), slice("garbage"), &tree), 0);
+    int rc = ps_get(fixture_view(f), tree, (struct ps_slice){key, 8}, &value);
+    assert_true(rc == 0 || rc == PS_NOTFOUND);
+    return rc == 0;
+}
+
+/* The record of a string in chunks by its object; false: there is none. */
+static bool find_object(struct fixture *f, unsigned db, uint64_t id, struct record *record)
+{
+    struct ps_cursor *cursor = tree_cursor(f, "keys", db);
+    struct ps_slice value;
+    bool found = false;
+
+    for (int rc = ps_cursor_first(cursor); rc == 0 && !found; rc = ps_cursor_next(cursor)) {
+        assert_int_equal(ps_cursor_get(cursor, NULL, &value), 0);
+        assert_int_equal(record_decode(value, record), 0);
+        found = record->chunked && record->chunks.id == id;
+    }
+    ps_cursor_close(cursor);
+    return found;
+}
+
+uint64_t fixture_check_rows(struct fixture *f)
+{
+    uint64_t rows = 0;
+
+    for (unsigned db = 0; db < DATABASES; db++) {
+        struct ps_cursor *cursor = tree_cursor(f, "elements", db);
+        struct ps_slice key, value;
+        for (int rc = ps_cursor_first(cursor); rc == 0; rc = ps_cursor_next(cursor), rows++) {
+            struct record record;
+            assert_int_equal(ps_cursor_get(cursor, &key, &value), 0);
+            assert_int_equal(key.len, 12);
+            uint64_t id = load_be(key.data, 8);
+            uint64_t number = load_be((const char *)key.data + 8, 4);
+            bool owned = find_object(f, db, id, &record);
+            assert_true(owned != is_garbage(f, id));
+            if (owned)
+                assert_true(number * record.chunks.size + value.len <= record.chunks.len);
+        }
+        ps_cursor_close(cursor);
+    }
+    return rows;
+}
+
+uint64_t fixture_garbage(struct fixture *f)
+{
+    uint64_t count;
+    ps_tree tree;
+
+    assert_int_equal(ps_tree_find(fixture_view(f), slice("garbage"), &tree), 0);
+    assert_int_equal(ps_count(fixture_view(f), tree, &count), 0);
+    return count;
+}

@@ -44,4 +44,10 @@ void fixture_index(struct fixture *f, unsigned db, char *text, size_t size);
  * index, and there is no other row. */
 void fixture_check_index(struct fixture *f);
 
+/* Within a transaction, for every database: each row of `elements` belongs to a string in chunks,
+ * within its length, or its object is filed as garbage; and nothing is both. Returns the rows. */
+uint64_t fixture_check_rows(struct fixture *f);
+/* Objects filed as garbage. */
+uint64_t fixture_garbage(struct fixture *f);
+
 #endif

@@ -196,7 +196,7 @@ static struct unit *make_unit(struct runner *r, const char *const *lines, size_t
         sources[i].row = dispatch_resolve(sources[i].argc, words + used);
         used += sources[i].argc;
     }
-    unit = unit_new(stock, &r->session, sources, n, words, SIZE_MAX);
+    unit = unit_new(stock, &r->session, sources, n, words, NULL, SIZE_MAX);
     assert_non_null(unit);
     memset(text, 'x', sizeof(text)); /* the unit has its own copies */
     return unit;

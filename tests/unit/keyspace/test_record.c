@@ -91,7 +91,9 @@ static void every_form_decodes_to_what_was_encoded(void **state)
                                             times[t][1],
                                             {"................................................"
                                              "................",
-                                             len}};
+                                             len},
+                                            false,
+                                            {0, 0, 0}};
                     struct bytes b = encode(&record);
                     struct record back;
                     assert_int_equal(decode(b.at, b.len, &back), 0);
@@ -119,8 +121,8 @@ static void a_plain_string_costs_three_to_ten_bytes(void **state)
 static void the_layout_is_the_documented_one(void **state)
 {
     (void)state;
-    struct record record = {RECORD_STRING,      RECORD_ENC_EMBSTR,  0x0102,
-                            0x1122334455667788, 0x0122334455667788, {"hi", 2}};
+    struct record record = {RECORD_STRING,      RECORD_ENC_EMBSTR, 0x0102, 0x1122334455667788,
+                            0x0122334455667788, {"hi", 2},         false,  {0, 0, 0}};
     static const uint8_t expected[] = {0x21, 0x19, 0x02, 0x01, 0x88, 0x77, 0x66, 0x55,
                                        0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55,
                                        0x44, 0x33, 0x22, 0x01, 'h',  'i'};
@@ -135,8 +137,11 @@ static void a_record_cut_in_its_header_is_damage(void **state)
     (void)state;
     for (size_t v = 0; v < COUNT(versions); v++)
         for (size_t t = 0; t < COUNT(times); t++) {
-            struct record record = {RECORD_STRING, RECORD_ENC_RAW, versions[v],
-                                    times[t][0],   times[t][1],    {"", 0}};
+            struct record record = {.type = RECORD_STRING,
+                                    .encoding = RECORD_ENC_RAW,
+                                    .version = versions[v],
+                                    .expire_ms = times[t][0],
+                                    .index_ms = times[t][1]};
             struct bytes b = encode(&record);
             struct record back;
             for (size_t len = 0; len < b.len; len++)
@@ -153,15 +158,48 @@ static void expect_damage(const char *bytes, size_t len)
 
 #define DAMAGE(text) expect_damage(text, sizeof(text) - 1)
 
+/* Object id, length, second byte of the chunk's size. */
+#define CHUNKS(id, len, size)                \
+    id "\0\0\0\0\0\0\0" len "\0\0\0\0\0\0\0" \
+       "\0" size "\0\0"
+
+static void a_string_in_chunks_says_where_its_rows_are(void **state)
+{
+    (void)state;
+    struct record record = {.type = RECORD_STRING,
+                            .encoding = RECORD_ENC_RAW,
+                            .version = 1,
+                            .chunked = true,
+                            .chunks = {0x0102030405060708, 0x100000000000, 16320}};
+    struct record back;
+    uint8_t payload[RECORD_CHUNKS];
+
+    record_encode_chunks(&record.chunks, payload);
+    record.payload = (struct ps_slice){payload, sizeof(payload)};
+    struct bytes b = encode(&record);
+    assert_int_equal(b.len, 3 + RECORD_CHUNKS);
+    assert_int_equal(decode(b.at, b.len, &back), 0);
+    assert_true(back.chunked);
+    assert_true(back.chunks.id == record.chunks.id && back.chunks.len == record.chunks.len &&
+                back.chunks.size == record.chunks.size);
+    assert_true(record_string_len(&back) == 0x100000000000);
+}
+
 static void what_no_encoder_writes_is_damage(void **state)
 {
     (void)state;
-    DAMAGE("\x20\x00\x01x"); /* type 0 */
-    DAMAGE("\x27\x00\x01x"); /* type 7 */
-    DAMAGE("\x01\x00\x01x"); /* encoding 0 */
-    DAMAGE("\x41\x00\x01x"); /* a string as a listpack */
-    DAMAGE("\x25\x00\x01x"); /* a hash as an embstr */
-    DAMAGE("\x21\x20\x01x"); /* rows: not written by this version */
+    DAMAGE("\x20\x00\x01x");                           /* type 0 */
+    DAMAGE("\x27\x00\x01x");                           /* type 7 */
+    DAMAGE("\x01\x00\x01x");                           /* encoding 0 */
+    DAMAGE("\x41\x00\x01x");                           /* a string as a listpack */
+    DAMAGE("\x25\x00\x01x");                           /* a hash as an embstr */
+    DAMAGE("\x31\x20\x01x");                           /* rows, but not where */
+    DAMAGE("\x32\x20\x01" CHUNKS("\1", "\1", "\x40")); /* of a type that has none yet */
+    DAMAGE("\x21\x20\x01" CHUNKS("\1", "\1", "\x40")); /* of a short string */
+    DAMAGE("\x31\x20\x01" CHUNKS("\0", "\1", "\x40")); /* object 0 */
+    DAMAGE("\x31\x20\x01" CHUNKS("\1", "\0", "\x40")); /* length 0 */
+    DAMAGE("\x31\x20\x01" CHUNKS("\1", "\1", "\x01")); /* chunks of 256 bytes */
+    DAMAGE("\x31\x20\x01" CHUNKS("\1", "\1", "\x40") "x");
     DAMAGE("\x21\x40\x01x"); /* reserved bits */
     DAMAGE("\x21\x80\x01x");
     DAMAGE("\x21\x01\x01\x00x");                             /* a version with a leading zero */
@@ -254,6 +292,7 @@ int main(void)
         cmocka_unit_test(a_plain_string_costs_three_to_ten_bytes),
         cmocka_unit_test(the_layout_is_the_documented_one),
         cmocka_unit_test(a_record_cut_in_its_header_is_damage),
+        cmocka_unit_test(a_string_in_chunks_says_where_its_rows_are),
         cmocka_unit_test(what_no_encoder_writes_is_damage),
         cmocka_unit_test(any_bytes_are_a_record_of_one_form_or_damage),
         cmocka_unit_test(strings_get_the_encodings_that_redis_gives),

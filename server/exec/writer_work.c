@@ -1,0 +1,78 @@
+/*
+ * writer_work.c - what the writer does besides units: expiry, garbage, hints. Each is a group.
+ *
+ * Threads: the writer; writer_hint any.
+ */
+#include "server/exec/writer_internal.h"
+
+#include "server/keyspace/keyspace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAINTAIN_STEPS 128u
+#define MAX_HINTS      1024u
+
+/* ---- background work ------------------------------------------------------------------------ */
+
+/* One step of background work in its own group; room is made by committing, once. */
+void writer_maintain(struct writer *w)
+{
+    size_t done = 0;
+    bool more = false;
+    int rc = PS_BUSY;
+    for (int i = 0; i < 2 && rc == PS_BUSY; i++) {
+        writer_group_begin(w);
+        if (w->txn == NULL) {
+            return;
+        }
+        rc = keyspace_maintain(w->env->keyspace, w->txn, w->x.ctx.now_ms, MAINTAIN_STEPS, &done,
+                               &more);
+        if (rc == 0 || rc == PS_BUSY) {
+            writer_group_commit(w, false);
+        } else {
+            ps_abort(w->txn);
+        }
+    }
+    w->more = rc == 0 && more && done > 0;
+}
+
+void writer_run_hints(struct writer *w)
+{
+    writer_group_begin(w);
+    for (struct hint *h = w->hints, *next; h != NULL; h = next) {
+        next = (struct hint *)h->mail.next;
+        if (w->txn != NULL &&
+            keyspace_expire_key(w->env->keyspace, w->txn, h->db, (struct ps_slice){h->key, h->len},
+                                w->x.ctx.now_ms) == PS_BUSY) {
+            writer_group_commit(w, false); /* the index finds it later */
+            writer_group_begin(w);
+        }
+        writer_count(&w->hints_done, 1);
+        atomic_fetch_sub_explicit(&w->hints_waiting, 1, memory_order_relaxed);
+        free(h);
+    }
+    w->hints = NULL;
+    if (w->txn != NULL) {
+        writer_group_commit(w, false);
+    }
+}
+
+void writer_hint(struct command_ctx *ctx, unsigned db, struct ps_slice key)
+{
+    struct writer *w = ((struct exec_env *)ctx->hint_arg)->writer;
+    struct hint *hint;
+    if (atomic_load_explicit(&w->hints_waiting, memory_order_relaxed) >= MAX_HINTS) {
+        return;
+    }
+    hint = malloc(sizeof(*hint) + key.len);
+    if (hint == NULL) {
+        return;
+    }
+    hint->mail.kind = MAIL_HINT;
+    hint->db = db;
+    hint->len = key.len;
+    memcpy(hint->key, key.data, key.len);
+    atomic_fetch_add_explicit(&w->hints_waiting, 1, memory_order_relaxed);
+    mailbox_post(&w->box, &hint->mail);
+}
