@@ -11,6 +11,7 @@ void helper_init(struct helper *helper)
     pthread_mutex_init(&helper->mu, NULL);
     pthread_cond_init(&helper->work, NULL);
     pthread_cond_init(&helper->done, NULL);
+    pthread_cond_init(&helper->room, NULL);
 }
 
 /* Called by the writer, once per some hundred slots. */
@@ -41,6 +42,9 @@ static void do_job(struct ps_store *store)
     helper->current = NULL;
     atomic_fetch_add(&helper->finished, 1);
     pthread_cond_broadcast(&helper->done);
+    if (helper->put - helper->finished == HELPER_JOBS / 2) {
+        pthread_cond_signal(&helper->room);
+    }
     run_job_free((struct run_job *)(void *)job);
 }
 
@@ -100,9 +104,11 @@ uint64_t helper_put(struct helper *helper, struct helper_job *job)
     job->next = NULL;
     job->given_up = false;
     pthread_mutex_lock(&helper->mu);
-    helper->waits += helper->put - helper->finished >= HELPER_JOBS;
-    while (helper->put - helper->finished >= HELPER_JOBS) {
-        pthread_cond_wait(&helper->done, &helper->mu);
+    if (helper->put - helper->finished >= HELPER_JOBS) {
+        helper->waits++;
+        while (helper->put - helper->finished > HELPER_JOBS / 2) {
+            pthread_cond_wait(&helper->room, &helper->mu);
+        }
     }
     if (helper->last != NULL) {
         helper->last->next = job;

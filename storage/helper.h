@@ -3,7 +3,8 @@
  *
  *  H1 It gives memory to slots of the arena before the writer comes to them (A2 of arena.h).
  *  H2 It writes runs to the file (file_run.h), in the order in which they were handed over. No more
- *     than HELPER_JOBS parts of runs wait for it: then the writer does.
+ *     than HELPER_JOBS parts of runs wait for it: then the writer does, until half of them are
+ * done.
  *
  * Threads: putting jobs is the writer's; waiting anybody's; starting and stopping the opener's and
  * closer's. The helper itself takes no lock but its own while it works, and waits for nobody. A
@@ -32,7 +33,7 @@ struct helper_job {
 
 struct helper {
     pthread_mutex_t mu;
-    pthread_cond_t work, done;
+    pthread_cond_t work, done, room;
     pthread_t thread;
     bool runs, stop;
     struct helper_job *first, *last; /* waiting; mu */

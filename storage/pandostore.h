@@ -286,7 +286,9 @@ int ps_tree_create(struct ps_txn *txn, struct ps_slice name, ps_tree *tree);
 /* Removes a tree with all that is in it. */
 int ps_tree_drop(struct ps_txn *txn, ps_tree tree);
 
-/* Key and value may be what was read in this transaction. */
+/* Key and value are copied: they need to live only until this returns, and may be what was read in
+ * this transaction. What is over 65 KiB is written to the file by a background thread; while more
+ * than 16 MiB wait for it, so does the call. PS_NOSPACE: nothing was changed; so with PS_BUSY. */
 int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value);
 int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key); /* PS_NOTFOUND: none there */
 /* Removes every entry; visits no leaf (but those that hold overflowing entries). */

@@ -504,7 +504,7 @@ static int take_ops(struct replay *r, const struct log_piece *piece)
     uint8_t *bytes = NULL;
     size_t n;
     int rc = join(r, piece, &bytes, &n);
-    if (rc == 0 && n > 0) {
+    if (bytes != NULL) {
         rc = take_all(r, piece, bytes, bytes + n);
         r->payloads.at[r->payloads.n++] = bytes; /* now: marks forget what was there before */
     }

@@ -6,7 +6,8 @@
  * The path of a read:   snapshot.c (announce) -> lookup.c / cursor.c -> node.c, verify.c;
  *                       resident.c where it must not wait for the disk.
  * Behind them:          checkpoint.c (arena -> file), relink.c (file pages replace slots),
- *                       recovery.c (meta + log -> state).
+ *                       recovery.c (meta + log -> state), helper.c (memory for slots ahead of
+ *                       the writer; keys and values over 65 KiB to the file: file_run.c).
  *
  * Stamps, births and deaths (numbers of the invariants are used in the other files):
  *  I1 Stamps rise by every transaction and savepoint and are never used twice, across restarts too.
@@ -20,6 +21,8 @@
  *  I6 A space map holds what was allocated up to its state minus what died up to it: pages that its
  *     checkpoint wrote, and those that transactions took themselves (fresh.h). A crash frees what
  *     was taken since.
+ *  I7 What a group has given the helper to write is written before the group is published, and
+ *     before any of its pages is free (file_run.h).
  *
  * Locks, outermost first: the writer token (token.c; held from begin to commit, or by internal
  * work), checkpoint_mu, log_mu, mu, helper.mu, space.mu, fault_mu. `mu` is short and guards the
@@ -33,8 +36,8 @@
 
 #include "storage/arena.h"
 #include "storage/fresh.h"
-#include "storage/image.h"
 #include "storage/helper.h"
+#include "storage/image.h"
 #include "storage/log.h"
 #include "storage/meta.h"
 #include "storage/page.h"
