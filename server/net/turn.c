@@ -80,6 +80,12 @@ static int parse_one(struct loop *loop, struct conn *conn, struct resp_request *
     return rc;
 }
 
+/* It may take the authentication away, and then less is accepted of what comes next. */
+static bool is_reset(const struct command *row)
+{
+    return row != NULL && (row->traits & COMMAND_EXEC_CONTROL) && strcmp(row->name, "reset") == 0;
+}
+
 /* Makes commands of a connection's input, up to `max`. */
 static void parse(struct loop *loop, struct conn *conn, size_t max)
 {
@@ -111,6 +117,9 @@ static void parse(struct loop *loop, struct conn *conn, size_t max)
         ahead = ahead && look_ahead(loop, conn, c, place);
         loop->command_n++;
         conn->count++;
+        if (is_reset(c->row)) {
+            break;
+        }
     }
     conn->more = rc == RESP_OK && conn->parsed_off < conn->data_len;
     conn->bad = rc == RESP_OK || rc == RESP_NEED_MORE ? 0 : rc;

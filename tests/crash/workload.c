@@ -66,11 +66,14 @@ void key_name(int key, char out[16])
     snprintf(out, 16, "key:%03d", key);
 }
 
-/* Mostly small, some of a page, few in overflow. */
-static uint32_t pick_length(uint64_t *state)
+/* Mostly small, some of a page, few in overflow, very few in chunks; of SET also some that are
+ * written in several transactions. */
+static uint32_t pick_length(uint64_t *state, enum op_kind kind)
 {
-    uint64_t dice = random_next(state) % 100;
-    uint32_t limit = dice < 70 ? 150 : dice < 95 ? 2500 : 30000;
+    uint64_t dice = random_next(state) % 1000;
+    uint32_t limit = dice < 700 ? 150 : dice < 950 ? 2500 : dice < 990 ? 30000 : 200000;
+    if (kind == OP_SET && dice >= 995)
+        limit = 5000000;
     return 24 + (uint32_t)(random_next(state) % limit);
 }
 
@@ -117,7 +120,7 @@ void op_make(struct op *op, uint64_t seed, int client, uint64_t number)
         op->keys[i] = (first + i * 17) % TEXTS; /* distinct */
     if (op->kind == OP_INCR)
         op->keys[0] = TEXTS + first % (KEYS - TEXTS);
-    op->length = op->kind == OP_SETRANGE ? 24 + (uint32_t)first : pick_length(&state);
+    op->length = op->kind == OP_SETRANGE ? 24 + (uint32_t)first : pick_length(&state, op->kind);
     op->amount = 1 + (int64_t)(random_next(&state) % 1000);
 }
 

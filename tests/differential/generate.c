@@ -217,7 +217,8 @@ void sequence_generate(struct sequence *sequence, uint64_t seed, uint64_t number
     *sequence = (struct sequence){.seed = seed, .number = number, .resp = resp};
     struct generator gen = {.sequence = sequence, .rng = seed * 0x9e3779b97f4a7c15u + number};
     gen.rng = rng_next(&gen) ^ number;
-    gen.budget = 64000;
+    gen.long_strings = number % 20 == 7;
+    gen.budget = gen.long_strings ? LONG_BUDGET : 64000;
     gen.relative_offset = (unsigned)rng_below(&gen, 997);
     gen.with_password = rng_percent(&gen, 3);
     size_t kind = rng_below(&gen, 100);

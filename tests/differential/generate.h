@@ -4,8 +4,9 @@
 
 #include "tests/differential/sequence.h"
 
-#define MAX_ARGS 64
-#define MAX_KEYS 8
+#define MAX_ARGS    64
+#define MAX_KEYS    8
+#define LONG_BUDGET 1500000
 
 enum rule_flags {
     RULE_INTACT =
@@ -42,9 +43,10 @@ struct generator {
     unsigned relative_offset;
     bool in_multi[MAX_CLIENTS];
     bool with_password;
-    bool deep;  /* one client, one pipeline of more than a thousand commands */
-    bool kills; /* a connection may have been ended */
-    int client; /* whose step is being made */
+    bool long_strings; /* values of up to LONG_BUDGET bytes */
+    bool deep;         /* one client, one pipeline of more than a thousand commands */
+    bool kills;        /* a connection may have been ended */
+    int client;        /* whose step is being made */
     /* the call being made */
     struct arg argv[MAX_ARGS];
     size_t argc;

@@ -9,8 +9,8 @@
  *     times above FAR_MS (compare.c) must be equal exactly.
  *  3. What breaks a command is never a positive number where an expiry is expected, nor an option
  *     that would turn one kind of expiry into another.
- *  4. All values and offsets of one sequence together are smaller than 64 KiB: no value can grow
- *     beyond what either server stores.
+ *  4. All values and offsets of one sequence together are smaller than 64 KiB, or, in a sequence of
+ *     long strings, than LONG_BUDGET: no value can grow beyond what either server stores.
  */
 #include "tests/differential/generate.h"
 
@@ -164,6 +164,16 @@ static void token_float(struct generator *gen)
     gen_arg(gen, heap_copy(&gen->sequence->heap, text, strlen(text)), strlen(text));
 }
 
+/* Around where pandod's strings change their form: from a record to chunks, from chunk to chunk,
+ * and from what is copied into a reply to what is sent in pieces. */
+static size_t long_length(struct generator *gen)
+{
+    static const size_t near[] = {16320, 2 * 16320, 3 * 16320, 65536, 5 * 16320, 262144};
+    size_t which = rng_below(gen, 20);
+    size_t base = which == 0 ? near[5] : near[which % 5];
+    return base - 2 + rng_below(gen, 5);
+}
+
 /* A length for random bytes that the sequence's budget allows. */
 static size_t value_length(struct generator *gen)
 {
@@ -177,6 +187,8 @@ static size_t value_length(struct generator *gen)
         len = 200 + rng_below(gen, 4000);
     else
         len = 4000 + rng_below(gen, 58000);
+    if (gen->long_strings && rng_percent(gen, 50))
+        len = long_length(gen);
     return len + 64 <= gen->budget ? len : 4;
 }
 
@@ -197,7 +209,9 @@ static void token_val(struct generator *gen)
 
 static void token_index(struct generator *gen)
 {
-    if (rng_percent(gen, 75))
+    if (gen->long_strings && rng_percent(gen, 60))
+        number(gen, (long long)long_length(gen) * (rng_percent(gen, 50) ? 1 : -1));
+    else if (rng_percent(gen, 75))
         number(gen, (long long)rng_below(gen, 40) - 20);
     else
         token_int(gen);
@@ -213,6 +227,8 @@ static void token_offset(struct generator *gen)
         return;
     }
     size_t offset = rng_percent(gen, 90) ? rng_below(gen, 40) : rng_below(gen, 20000);
+    if (gen->long_strings && rng_percent(gen, 60))
+        offset = long_length(gen);
     if (offset + 64 > gen->budget)
         offset = 3;
     gen->budget -= offset < gen->budget ? offset : gen->budget;
