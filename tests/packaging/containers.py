@@ -105,7 +105,7 @@ def proxy_environment():
 def bare_debian(folder):
     """A tar file of a minimal Debian of this machine's release; made once for each build folder."""
     suite = release_name()
-    kept = BUILD / f"debian-{suite}.tar"
+    kept = support.ROOT / BUILD / f"debian-{suite}.tar"
     if kept.exists():
         return kept
     source = mirror(suite)
@@ -114,13 +114,13 @@ def bare_debian(folder):
             urllib.request.urlopen(f"{source.rstrip('/')}/dists/{suite}/Release", timeout=60).close()
         except (urllib.error.URLError, OSError) as error:
             pytest.skip(f"apt's mirror of Debian does not answer: {error}")
-    root, partial = folder / "debian", folder / "debian.tar"
+    root, partial = folder / "debian", kept.with_suffix(".partial")
     run("debootstrap", "--variant=minbase", suite, root, source, env=proxy_environment())
     (root / "etc/apt/apt.conf.d/90proxy").write_text("".join(f"{p}\n" for p in proxies()))
     (root / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")  # as in Docker's image
     run("tar", "-C", root, "-cf", partial, ".")
     shutil.rmtree(root)
-    shutil.move(partial, kept)
+    partial.rename(kept)
     return kept
 
 

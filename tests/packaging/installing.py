@@ -12,14 +12,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integra
 import support  # noqa: E402
 
 # The folder of the build under test; all is built already, and by the same compiler, so that
-# installing compiles nothing.
-BUILD = pathlib.Path(support.PANDOD).parent
+# installing compiles nothing. Named as make names it, which knows its objects by these names.
+BUILD = pathlib.Path(os.path.relpath(pathlib.Path(support.PANDOD).parent, support.ROOT))
 
 
 def make(*arguments):
     """What make says, free of what an outer make has set."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
-    compiler = (BUILD / "obj/flags").read_text().split(" -std=")[0]
+    compiler = (support.ROOT / BUILD / "obj/flags").read_text().split(" -std=")[0]
     return subprocess.run(
         ["make", "--no-print-directory", "-s", f"BUILD={BUILD}", f"CC={compiler}", *arguments],
         cwd=support.ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
