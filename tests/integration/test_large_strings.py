@@ -4,12 +4,13 @@ Nothing here measures time. That others are served is shown by an order of event
 of the reader pool hold a piece) or by counters of INFO; memory is what the kernel says of the process.
 """
 
+import pathlib
 import random
 import socket
 import threading
 
 import pytest
-from support import Hook, RawClient, ReplyError, encode, wait_for
+from support import PANDOD, Hook, RawClient, ReplyError, encode, wait_for
 
 CHUNK = 16320
 MIB = 1 << 20
@@ -27,6 +28,15 @@ def anonymous_memory(server):
             if line.startswith("RssAnon:"):
                 return int(line.split()[1]) * 1024
     raise AssertionError("no RssAnon")
+
+
+# A sanitizer's own memory is no measure of anything, and 512 MiB through it take minutes.
+SANITIZED = any(n in part for part in pathlib.Path(PANDOD).parts for n in ("address", "thread"))
+LARGEST = 32 if SANITIZED else 512  # MiB
+
+
+def assert_memory_below(server, limit):
+    assert SANITIZED or anonymous_memory(server) < limit
 
 
 def info(server):
@@ -171,8 +181,8 @@ def test_512_mib_are_stored_and_read_back_and_600_mib_refused(server):
         raw.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (600 * MIB))
         assert raw.rest() == b"-ERR Protocol error: invalid bulk length\r\n"
     raw, other = server.raw(), server.raw()
-    raw.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (512 * MIB))
-    for _ in range(512):
+    raw.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (LARGEST * MIB))
+    for _ in range(LARGEST):
         raw.send(pattern)
     raw.send(b"\r\n")
     # While it is written, in hundreds of steps, others write and are answered.
@@ -181,13 +191,14 @@ def test_512_mib_are_stored_and_read_back_and_600_mib_refused(server):
         assert other.command("SET", f"other:{i}", "x") == "OK"
     steps = info(server)["writer_value_steps"]
     assert raw.reply() == "OK"
-    assert steps < info(server)["writer_value_steps"] == 258
-    assert anonymous_memory(server) < 64 * MIB + 64 * MIB  # the value is gone from memory
-    reader = Reader(raw, pattern, 512)
+    assert info(server)["writer_value_steps"] == -(-LARGEST * MIB // (128 * CHUNK))
+    assert SANITIZED or steps < info(server)["writer_value_steps"]  # few steps may be over soon
+    assert_memory_below(server, 64 * MIB + 64 * MIB)  # the value is gone from memory
+    reader = Reader(raw, pattern, LARGEST)
     raw.send(encode("GET", "k"))
     reader.start()
     reader.finish()
-    assert anonymous_memory(server) < 64 * MIB + 64 * MIB
+    assert_memory_below(server, 64 * MIB + 64 * MIB)
     assert raw.command("DEL", "k") == 1
     wait_for(lambda: info(server)["entries"] < 30, "its rows to go")
     raw.close()
@@ -219,7 +230,7 @@ def test_a_reply_in_pieces_is_what_the_value_was_whatever_is_written_meanwhile(s
         client.set("k", "short")
         for raw in readers:
             raw.send(encode("GET", "k") + encode("PING"))
-        assert anonymous_memory(server) < before + 8 * 2 * MIB
+        assert_memory_below(server, before + 8 * 2 * MIB)
         for raw in readers:
             assert raw.reply() == value
             assert raw.reply() == b"short" and raw.reply() == "PONG"
@@ -403,6 +414,6 @@ def test_a_gibibyte_of_replies_that_nobody_reads_costs_one_client(server, client
     greedy.send(encode("GET", "k") * 16)
     for _ in range(50):
         assert client.ping() and client.set("other", "x")
-    assert anonymous_memory(server) < before + 32 * MIB
+    assert_memory_below(server, before + 32 * MIB)
     greedy.close()
     wait_for(lambda: info(server)["connected_clients"] <= 2, "the client to go")
