@@ -455,7 +455,7 @@ static int join(struct replay *r, const struct log_piece *piece, uint8_t **at, s
     r->rest.n += piece->len;
     r->bytes += piece->len;
     r->open_bytes += piece->len;
-    if (r->rest.n >= r->wanted) {
+    if (r->rest.n > 0 && r->rest.n >= r->wanted) {
         *at = r->rest.at;
         *n = r->rest.n;
         memset(&r->rest, 0, sizeof r->rest);
