@@ -9,8 +9,8 @@
  *
  *   commit     ascending keys, committed; all are there
  *   replay     opened again without a checkpoint: the log holds the transaction alone
- *   roll back  random keys over the old ones, under a savepoint; then a small change is committed
- *   abort      random keys; nothing of it is left, and its log is given back
+ *   roll back  half the old keys and as many new ones, under a savepoint; then a small change is
+ * committed abort      random keys, an eighth of the bytes; nothing of it is left
  *
  * After each, the anonymous memory that the process ever had must be below dirty memory, an
  * allowance for lists (a sixteenth of the transaction), and a constant. Figures are printed.
@@ -137,9 +137,8 @@ static void end_round(struct run *r, const char *name)
 static void open_store(struct run *r)
 {
     struct ps_fault fault = {0};
-    struct ps_options options = {.dirty_memory = r->o.dirty_mib << 20,
-                                 .durability = PS_EVERYSEC,
-                                 .manual_checkpoint = true};
+    struct ps_options options = {
+        .dirty_memory = r->o.dirty_mib << 20, .durability = PS_EVERYSEC, .manual_checkpoint = true};
     int rc = ps_open(r->dir, &options, &r->store, NULL, &fault);
     if (rc != 0)
         die("opening answered %d: %s: %s", rc, fault.file, fault.what);
@@ -160,11 +159,11 @@ static struct ps_slice key_of(char buffer[24], uint64_t number)
 }
 
 /* The number is in the value's beginning, `tag` in its last byte. */
-static void put_all(struct run *r, struct ps_txn *txn, bool random, char tag)
+static void put_all(struct run *r, struct ps_txn *txn, uint64_t puts, bool random, char tag)
 {
     char key[24];
-    for (uint64_t i = 0; i < r->puts; i++) {
-        uint64_t number = random ? next_random(r) % (2 * r->puts) : i;
+    for (uint64_t i = 0; i < puts; i++) {
+        uint64_t number = random ? next_random(r) % (2 * r->puts) : i + (tag == 'b' ? puts / 2 : 0);
         memcpy(r->value, &number, sizeof number);
         r->value[r->o.value - 1] = tag;
         struct ps_slice value = {r->value, r->o.value};
@@ -219,7 +218,7 @@ static void round_commit(struct run *r)
     begin_round(r);
     struct ps_txn *txn = begin_whole(r);
     must(ps_tree_create(txn, (struct ps_slice){"tree", 4}, &r->tree), "ps_tree_create");
-    put_all(r, txn, false, 'a');
+    put_all(r, txn, r->puts, false, 'a');
     must(ps_commit(txn, PS_ALWAYS, NULL), "ps_commit");
     expect_first_state(r, 0);
     end_round(r, "commit");
@@ -241,7 +240,7 @@ static void round_roll_back(struct run *r)
     struct ps_txn *txn = begin_whole(r);
     must(ps_put(txn, r->tree, one, one), "ps_put");
     must(ps_savepoint(txn), "ps_savepoint");
-    put_all(r, txn, true, 'b');
+    put_all(r, txn, r->puts, false, 'b');
     must(ps_savepoint_rollback(txn), "ps_savepoint_rollback");
     must(ps_commit(txn, PS_ALWAYS, NULL), "ps_commit");
     expect_first_state(r, 1);
@@ -255,7 +254,7 @@ static void round_abort(struct run *r)
     ps_stats(r->store, &before);
     begin_round(r);
     struct ps_txn *txn = begin_whole(r);
-    put_all(r, txn, true, 'c');
+    put_all(r, txn, r->puts / 8, true, 'c');
     ps_abort(txn);
     expect_first_state(r, 1);
     end_round(r, "abort");
