@@ -12,6 +12,8 @@
 
 #include "storage/poison.h"
 
+#define PROBE_BYTES 65536u
+
 struct image {
     struct ps_vfs vfs; /* ctx: this image */
     const struct ps_vfs *base;
@@ -45,17 +47,17 @@ static int load(struct image *image, uint64_t offset, uint64_t len)
     return n < 0 ? (int)n : 0;
 }
 
-/* The file is mapped as it would be, so that what fails there fails here. */
+/* A little of the file is mapped as it would be, so that what fails there fails here. */
 static int image_mmap(void *ctx, int fd, size_t len, void **address)
 {
     struct image *image = ctx;
     uint64_t bytes = 0;
     void *real;
-    int err = image->base->mmap(image->base->ctx, fd, len, &real);
+    int err = image->base->mmap(image->base->ctx, fd, PROBE_BYTES, &real);
     if (err != 0) {
         return err;
     }
-    (void)image->base->munmap(image->base->ctx, real, len);
+    (void)image->base->munmap(image->base->ctx, real, PROBE_BYTES);
     void *at =
         mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
