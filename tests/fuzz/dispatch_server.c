@@ -13,14 +13,14 @@
 #include "server/security/auth.h"
 #include "tests/fuzz/dispatch_client.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/support/scratch_dir.h"
+#include "tests/support/store_dir.h"
 
 #include <string.h>
 
 #define BEGINNING INT64_C(4200000000000) /* the time at which every input begins: after now */
 
 static struct server *the_server;
-static char dir[SCRATCH_DIR_MAX];
+static char dir[STORE_DIR_PATH];
 
 /* ---- services ------------------------------------------------------------------------------- */
 
@@ -258,7 +258,7 @@ static void end(void)
     mailbox_destroy(&the_server->box);
     config_free(the_server->env.config);
     free(the_server);
-    scratch_dir_remove(dir);
+    store_dir_remove(dir);
 }
 
 struct server *server_open(void)
@@ -270,7 +270,7 @@ struct server *server_open(void)
     server = aligned_alloc(64, (sizeof(*server) + 63) / 64 * 64);
     FUZZ_CHECK(server != NULL);
     memset((void *)server, 0, sizeof(*server));
-    scratch_dir_make(dir);
+    store_dir_make_in_memory(dir, "pando-fuzz");
     server->env.server = server;
     server->env.config = make_config();
     FUZZ_CHECK(mailbox_init(&server->box) == 0);

@@ -12,7 +12,7 @@
 
 #include "protocol/resp.h"
 #include "server/config/config.h"
-#include "tests/support/scratch_dir.h"
+#include "tests/support/store_dir.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -24,19 +24,19 @@
 #define REWRITTEN "rewritten.conf"
 #define MAX_WORDS 40
 
-static char dir[SCRATCH_DIR_MAX];
+static char dir[STORE_DIR_PATH];
 static int outside = -1; /* where the program was started */
 
 static void remove_dir(void)
 {
-    scratch_dir_remove(dir);
+    store_dir_remove(dir);
 }
 
 static void enter_dir(void)
 {
     if (outside < 0) {
         outside = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        scratch_dir_make(dir);
+        store_dir_make_in_memory(dir, "pando-fuzz");
         atexit(remove_dir);
     }
     FUZZ_CHECK(chdir(dir) == 0);

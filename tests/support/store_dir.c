@@ -32,12 +32,40 @@ static void join(char to[PATH_ROOM], const char *dir, const char *name)
     must(n > 0 && n < PATH_ROOM, "path too long:", name);
 }
 
+static void make_below(const char *base, char path[STORE_DIR_PATH], const char *name)
+{
+    int n = snprintf(path, STORE_DIR_PATH, "%s/%s-XXXXXX", base, name);
+    must(n > 0 && n < STORE_DIR_PATH, "path too long:", name);
+    must(mkdtemp(path) != NULL, "mkdtemp", path);
+}
+
 void store_dir_make(char path[STORE_DIR_PATH], const char *name)
 {
     const char *base = getenv("TMPDIR");
-    int n = snprintf(path, STORE_DIR_PATH, "%s/%s-XXXXXX", base && *base ? base : "/tmp", name);
-    must(n > 0 && n < STORE_DIR_PATH, "path too long:", name);
-    must(mkdtemp(path) != NULL, "mkdtemp", path);
+    make_below(base && *base ? base : "/tmp", path, name);
+}
+
+void store_dir_make_in_memory(char path[STORE_DIR_PATH], const char *name)
+{
+    const char *base = getenv("TMPDIR");
+    if ((!base || !*base) && access("/dev/shm", W_OK) == 0)
+        make_below("/dev/shm", path, name);
+    else
+        store_dir_make(path, name);
+}
+
+void store_dir_empty(const char *path)
+{
+    DIR *dir = opendir(path);
+    must(dir != NULL, "opendir", path);
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        char name[PATH_ROOM];
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        join(name, path, e->d_name);
+        must(unlink(name) == 0, "unlink", name);
+    }
+    closedir(dir);
 }
 
 void store_dir_remove(const char *path)

@@ -14,6 +14,13 @@
 /* Makes a new directory below $TMPDIR (or /tmp) whose name begins with `name`. */
 void store_dir_make(char path[STORE_DIR_PATH], const char *name);
 
+/* The same in memory (/dev/shm) where there is such, unless TMPDIR is set: for tests that open many
+ * stores and are not about the disk. */
+void store_dir_make_in_memory(char path[STORE_DIR_PATH], const char *name);
+
+/* Removes the files in a directory without folders. */
+void store_dir_empty(const char *path);
+
 /* Removes a directory and the files and directories in it. A missing one is fine. */
 void store_dir_remove(const char *path);
 

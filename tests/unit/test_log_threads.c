@@ -45,6 +45,16 @@ static void count_error(struct shared *s, int rc)
     pthread_mutex_unlock(&s->mutex);
 }
 
+/* However the threads are scheduled, something is recycled while there is still to append. */
+static void await_recycling(struct shared *s)
+{
+    struct log_stats stats;
+    for (log_get_stats(s->log, &stats); stats.segments_recycled == 0;
+         log_get_stats(s->log, &stats)) {
+        sched_yield();
+    }
+}
+
 static void *append_all(void *arg)
 {
     struct shared *s = arg;
@@ -61,6 +71,8 @@ static void *append_all(void *arg)
         pthread_mutex_lock(&s->mutex);
         s->appended = end;
         pthread_mutex_unlock(&s->mutex);
+        if (seq == COMMITS / 2)
+            await_recycling(s);
     }
     return NULL;
 }

@@ -16,7 +16,7 @@
 
 #include "storage/space.h"
 #include "tests/support/fault_vfs.h"
-#include "tests/support/scratch_dir.h"
+#include "tests/support/store_dir.h"
 
 #define SHIFT    12u
 #define PER      ((4096u - SPACE_HEADER) * 8) /* pages that one bitmap describes */
@@ -26,7 +26,7 @@
 enum { FREE, USED, LIVE };
 
 struct pair {
-    char dir[SCRATCH_DIR_MAX];
+    char dir[STORE_DIR_PATH];
     struct fault_vfs *files;
     int fd;
     struct space space;
@@ -52,8 +52,8 @@ static int set_up(void **state)
 {
     struct pair *t = calloc(1, sizeof *t);
     assert_non_null(t);
-    scratch_dir_make(t->dir);
-    char path[SCRATCH_DIR_MAX + 16];
+    store_dir_make_in_memory(t->dir, "pando-space");
+    char path[STORE_DIR_PATH + 16];
     snprintf(path, sizeof path, "%s/pando.db", t->dir);
     t->files = fault_vfs_new();
     t->fd = vfs(t)->open(vfs(t)->ctx, path, O_RDWR | O_CREAT, 0666);
@@ -69,7 +69,7 @@ static int tear_down(void **state)
 {
     struct pair *t = *state;
     vfs(t)->close(vfs(t)->ctx, t->fd);
-    scratch_dir_remove(t->dir);
+    store_dir_remove(t->dir);
     fault_vfs_free(t->files);
     free(t->model);
     free(t);

@@ -21,14 +21,14 @@
 #include "storage/pandostore.h"
 #include "tests/support/commits.h"
 #include "tests/support/fault_vfs.h"
-#include "tests/support/scratch_dir.h"
+#include "tests/support/store_dir.h"
 
 #define WATCHDOG_S 300
 #define COMMITS    600u
 #define BULK       1500u /* keys of the second tree; they always add up to zero */
 
 struct shared {
-    char dir[SCRATCH_DIR_MAX];
+    char dir[STORE_DIR_PATH];
     struct ps_options options;
     struct fault_vfs *files;
     struct ps_store *store;
@@ -290,7 +290,7 @@ static void run(struct shared *s)
 {
     void *(*const work[])(void *) = {write_all, read_all, read_all, read_all, pin_all, tend};
     pthread_t threads[sizeof work / sizeof *work];
-    scratch_dir_make(s->dir);
+    store_dir_make_in_memory(s->dir, "pando-threads");
     s->files = fault_vfs_new();
     s->options = (struct ps_options){
         .dirty_memory = 512 * 4096,
@@ -320,7 +320,7 @@ static void run(struct shared *s)
     assert_int_equal(commits_published(s->store), n);
     assert_int_equal(ps_check(s->store, report, NULL), 0);
     assert_int_equal(ps_close(s->store, true), 0);
-    scratch_dir_remove(s->dir);
+    store_dir_remove(s->dir);
     fault_vfs_free(s->files);
     alarm(0);
 }

@@ -14,20 +14,20 @@
 #include <unistd.h>
 
 #include "server/config/config.h"
-#include "tests/support/scratch_dir.h"
+#include "tests/support/store_dir.h"
 
 #define ROUNDS 300
 
 struct place {
-    char dir[SCRATCH_DIR_MAX];
-    char file[SCRATCH_DIR_MAX + 16], more[SCRATCH_DIR_MAX + 16];
+    char dir[STORE_DIR_PATH];
+    char file[STORE_DIR_PATH + 16], more[STORE_DIR_PATH + 16];
     struct config *config;
 };
 
 static int make_place(void **state)
 {
     struct place *place = calloc(1, sizeof(*place));
-    scratch_dir_make(place->dir);
+    store_dir_make_in_memory(place->dir, "pando-rewrite");
     snprintf(place->file, sizeof(place->file), "%s/main.conf", place->dir);
     snprintf(place->more, sizeof(place->more), "%s/more.conf", place->dir);
     place->config = config_new();
@@ -39,7 +39,7 @@ static int remove_place(void **state)
 {
     struct place *place = *state;
     config_free(place->config);
-    scratch_dir_remove(place->dir);
+    store_dir_remove(place->dir);
     free(place);
     return 0;
 }
@@ -276,7 +276,7 @@ static void an_include_that_is_broken_leaves_the_file_as_it_is(void **state)
 static void mode_and_link_stay_and_nothing_is_left_beside(void **state)
 {
     struct place *place = *state;
-    char link[SCRATCH_DIR_MAX + 16];
+    char link[STORE_DIR_PATH + 16];
     struct stat st;
     load(place, "hz 12\n");
     snprintf(link, sizeof(link), "%s/link.conf", place->dir);
