@@ -141,6 +141,8 @@ int page_verify(struct ps_store *store, const struct child *child, unsigned leve
     return 0;
 }
 
+#define PIECES_AHEAD 32u /* read at once: the mapping itself reads nothing ahead */
+
 /* ---- long runs --------------------------------------------------------------------------------
  */
 
@@ -191,6 +193,11 @@ static int pieces_verify(struct ps_store *store, const struct run_ref *run, uint
 {
     int rc = head_verify(store, run);
     for (uint64_t i = from; rc == 0 && i < to; i++) {
+        if ((i - from) % PIECES_AHEAD == 0 && to - from > 1) {
+            uint64_t n = to - i < PIECES_AHEAD ? to - i : PIECES_AHEAD;
+            store->vfs->prefetch(store->vfs->ctx, page_at(store, piece_page(store, run, i)),
+                                 (size_t)n * RUN_PIECE);
+        }
         rc = piece_verify(store, run, i);
     }
     if (rc == 0 && from == 0 && to == (run->len + RUN_PIECE - 1) / RUN_PIECE) {
