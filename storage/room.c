@@ -302,18 +302,10 @@ int txn_make_room(struct ps_txn *txn, struct room *room)
     return rc;
 }
 
-/* Of what is more than operations can have in the arena, the file has the rest. */
 int ps_reserve(struct ps_txn *txn, size_t ops, size_t bytes)
 {
-    uint64_t most = (uint64_t)ops * ARENA_BYTES_AN_OP;
-    struct room room = {.ops = ops,
-                        .bytes = bytes < most ? bytes : most,
-                        .log_bytes = bytes + ops * 32,
-                        .may_use_reserve = bytes == 0};
-    if (run_is_long(bytes)) {
-        uint64_t heads = bytes / RUN_ARENA_MAX < 2 * ops ? bytes / RUN_ARENA_MAX : 2 * ops;
-        room.file_pages = ((bytes - room.bytes) >> txn->view.store->page_shift) + 3 * heads;
-    }
+    struct room room = {
+        .ops = ops, .bytes = bytes, .log_bytes = bytes + ops * 32, .may_use_reserve = bytes == 0};
     return txn_make_room(txn, &room);
 }
 
