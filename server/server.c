@@ -2,7 +2,7 @@
  * server.c - see server.h; and the services that handlers ask for (commands/services.h).
  *
  * Order of starting: store, keyspace, writer, pool, loops, listener; stopping is the reverse, so
- * that nothing is asked of a part that has ended.
+ * that nothing is asked of a part that has ended (the writer ends before the pool: it asks of it).
  *
  * Crash: nothing here is on disk; see storage for what is.
  */
@@ -324,12 +324,12 @@ static int start_execution(struct server *server)
         rc = writer_start(&server->env, &server->env.writer);
     }
     if (rc == 0) {
-        server->env.regime = regime_new(&server->env);
-        rc = server->env.regime == NULL ? PS_NOMEM : 0;
-    }
-    if (rc == 0) {
         rc = pool_start(&server->env, (unsigned)config_number(config, CONFIG_READER_THREADS), hooks,
                         &server->env.pool);
+    }
+    if (rc == 0) { /* from here on the writer may send the pool ahead */
+        server->env.regime = regime_new(&server->env);
+        rc = server->env.regime == NULL ? PS_NOMEM : 0;
     }
     free(hooks);
     return rc;
@@ -425,11 +425,11 @@ static void undo_start(struct server *server)
     for (size_t i = 0; i < server->loop_n; i++) {
         loop_destroy(&server->loops[i]);
     }
-    if (server->env.pool != NULL) {
-        pool_stop(server->env.pool);
-    }
     if (server->env.writer != NULL) {
         writer_stop(server->env.writer);
+    }
+    if (server->env.pool != NULL) {
+        pool_stop(server->env.pool);
     }
     if (server->env.keyspace != NULL) {
         keyspace_close(server->env.keyspace);
@@ -575,8 +575,8 @@ int server_stop(struct server *server)
     for (size_t i = 0; i < server->loop_n; i++) {
         loop_join(&server->loops[i]);
     }
+    writer_stop(server->env.writer); /* all units are home: the pool has nothing more for it */
     pool_stop(server->env.pool);
-    writer_stop(server->env.writer);
     listener_free(server->listener);
     stop_saver(server);
     keyspace_close(server->env.keyspace);

@@ -133,6 +133,14 @@ static void walk_ahead(struct pool_thread *worker, struct executor *x, struct un
     metrics_add(&worker->metrics->disk_writes, writes);
 }
 
+static void walk_due(struct pool_thread *worker, struct executor *x)
+{
+    const struct exec_env *env = worker->pool->env;
+    refresh(worker, x);
+    metrics_add(&worker->metrics->disk_writes,
+                keyspace_touch_due(env->keyspace, x->ctx.view, x->ctx.now_ms, WRITER_STEPS));
+}
+
 /* Up to the first whose reply has holes: it needs the snapshot it ran on. */
 static void run_commands(struct pool_thread *worker, struct executor *x, struct unit *unit)
 {
@@ -171,7 +179,7 @@ static void hand_over(struct pool_thread *worker, struct unit *unit)
 static void run_fresh(struct pool_thread *worker, struct unit *unit)
 {
     struct exec_env *env = worker->pool->env;
-    const struct command *first = unit->commands[0].row;
+    const struct command *first = unit->count > 0 ? unit->commands[0].row : NULL;
     struct executor x;
     executor_init(&x, env);
     worker->job = first != NULL ? first->name : "";
@@ -185,6 +193,8 @@ static void run_fresh(struct pool_thread *worker, struct unit *unit)
     x.ctx.hint_arg = env;
     if (unit->errand == ERRAND_WALK) {
         walk_ahead(worker, &x, unit);
+    } else if (unit->errand == ERRAND_DUE) {
+        walk_due(worker, &x);
     } else {
         run_commands(worker, &x, unit);
     }

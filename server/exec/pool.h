@@ -7,6 +7,7 @@
  * has large values it keeps the snapshot and comes home with the first piece; each further piece is
  * a job again (stream.h).
  * ERRAND_WALK: what its commands need is read into memory, and it goes on to the writer.
+ * ERRAND_DUE: what expiry will need is read, and it goes home to the writer.
  *
  * Jobs begin in the order in which they came, except that in the disk regime (regime.h) the first
  * of several threads takes no ERRAND_LONG: however many long reads there are, short ones go on.

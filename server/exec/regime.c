@@ -64,7 +64,7 @@ static void set_flag(struct regime *regime)
     int64_t setting = config_number(env->config, CONFIG_DISK_READS);
     bool on = setting == DISK_READS_POOL || (setting == DISK_READS_AUTO && regime->judged);
     if (on != atomic_load_explicit(&env->disk_regime, memory_order_relaxed)) {
-        atomic_store_explicit(&env->disk_regime, on, memory_order_relaxed);
+        atomic_store_explicit(&env->disk_regime, on, memory_order_release);
         logger_write(env->log, LOG_NOTICE,
                      on ? "Reads that would wait for the disk go to the reader pool from now on"
                         : "Reads are executed on the I/O threads from now on");

@@ -35,6 +35,7 @@ enum unit_errand {
     ERRAND_LONG, /* one command without a bound, or EXEC of reads */
     ERRAND_READ, /* short reads that wait for the disk */
     ERRAND_WALK, /* it is on its way to the writer: what it needs is read into memory first */
+    ERRAND_DUE,  /* the same for the writer's background work; the unit is empty */
 };
 
 /* A value that is written in steps, before the command that stores it runs (stage.c). */

@@ -435,7 +435,10 @@ static void receive(struct writer *w)
     struct mail *next;
     for (struct mail *mail = mailbox_take(&w->box); mail != NULL; mail = next) {
         next = mail->next;
-        if (mail->kind == MAIL_UNIT) {
+        if (mail == &w->due.mail) {
+            w->due_away = false;
+            w->due_back = true;
+        } else if (mail->kind == MAIL_UNIT) {
             list_push(&w->pending, (struct unit *)mail);
         } else if (mail->kind == MAIL_HINT) {
             mail->next = (struct mail *)w->hints;
@@ -462,7 +465,6 @@ static void *writer_main(void *arg)
     struct writer *w = arg;
     pthread_setname_np(pthread_self(), "pando-writer");
     for (;;) {
-        int64_t now;
         receive(w);
         if (w->pending.head != NULL || w->staging.head != NULL) {
             run_group(w);
@@ -470,11 +472,8 @@ static void *writer_main(void *arg)
         if (w->hints != NULL) {
             writer_run_hints(w);
         }
-        now = monotonic_ms();
-        if (now >= w->next_round || w->more) {
-            writer_maintain(w);
-            w->next_round = now + 1000 / config_number(w->env->config, CONFIG_HZ);
-        }
+        int64_t now = monotonic_ms();
+        writer_background(w, now);
         if (w->pending.head == NULL && w->staging.head == NULL && mailbox_empty(&w->box)) {
             if (w->stopping) {
                 return NULL;
@@ -496,6 +495,8 @@ int writer_start(struct exec_env *env, struct writer **writer)
     memset(w, 0, sizeof(*w));
     w->env = env;
     w->wake.kind = MAIL_WAKE;
+    w->due.errand = ERRAND_DUE;
+    w->due.home = &w->box;
     list_init(&w->pending);
     list_init(&w->group);
     list_init(&w->waiting);

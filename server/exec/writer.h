@@ -17,6 +17,8 @@
 
 struct writer;
 
+#define WRITER_STEPS 128u /* of background work in one transaction, at most */
+
 /* What is posted to a mailbox; loops have further kinds of their own. */
 enum mail_kind {
     MAIL_UNIT,   /* a unit: to the writer or back home */

@@ -35,6 +35,8 @@ struct writer {
     uint64_t executed_seq;    /* of the newest group that changed something */
     int64_t next_round;       /* background work is due, monotonic ms */
     bool more;                /* the last round left due work */
+    struct unit due;          /* errand to the pool: reads what background work will need */
+    bool due_away, due_back;
     int begin_rc;             /* why there is no transaction */
     bool stopping;
     _Atomic bool stop;
@@ -55,8 +57,9 @@ void writer_count(_Atomic uint64_t *counter, uint64_t n);
 void writer_group_begin(struct writer *w);
 void writer_group_commit(struct writer *w, bool alone);
 
-/* writer_work.c: one step of background work; the hints that have arrived. */
-void writer_maintain(struct writer *w);
+/* writer_work.c: a step of background work if it is due (in the disk regime the pool reads ahead of
+ * it first); the hints that have arrived. */
+void writer_background(struct writer *w, int64_t now_ms);
 void writer_run_hints(struct writer *w);
 
 #endif

@@ -5,18 +5,19 @@
  */
 #include "server/exec/writer_internal.h"
 
+#include "server/config/config.h"
+#include "server/exec/pool.h"
 #include "server/keyspace/keyspace.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAINTAIN_STEPS 128u
 #define MAX_HINTS      1024u
 
 /* ---- background work ------------------------------------------------------------------------ */
 
 /* One step of background work in its own group; room is made by committing, once. */
-void writer_maintain(struct writer *w)
+static void maintain(struct writer *w)
 {
     size_t done = 0;
     bool more = false;
@@ -26,7 +27,7 @@ void writer_maintain(struct writer *w)
         if (w->txn == NULL) {
             return;
         }
-        rc = keyspace_maintain(w->env->keyspace, w->txn, w->x.ctx.now_ms, MAINTAIN_STEPS, &done,
+        rc = keyspace_maintain(w->env->keyspace, w->txn, w->x.ctx.now_ms, WRITER_STEPS, &done,
                                &more);
         if (rc == 0 || rc == PS_BUSY) {
             writer_group_commit(w, false);
@@ -35,6 +36,24 @@ void writer_maintain(struct writer *w)
         }
     }
     w->more = rc == 0 && more && done > 0;
+}
+
+void writer_background(struct writer *w, int64_t now_ms)
+{
+    if (now_ms < w->next_round && !w->more && !w->due_back) {
+        return;
+    }
+    w->next_round = now_ms + 1000 / config_number(w->env->config, CONFIG_HZ);
+    if (w->due_back || !atomic_load_explicit(&w->env->disk_regime, memory_order_acquire)) {
+        w->due_back = false;
+        maintain(w);
+        return;
+    }
+    w->more = false; /* it goes on when the errand is back */
+    if (!w->due_away) {
+        w->due_away = true;
+        pool_submit(w->env->pool, &w->due);
+    }
 }
 
 void writer_run_hints(struct writer *w)

@@ -252,6 +252,38 @@ int keyspace_maintain(struct keyspace *ks, struct ps_txn *txn, int64_t now_ms, s
     return garbage_maintain(ks, txn, budget, done, more);
 }
 
+/* Due rows of one database are read, and the keys they name. */
+static size_t touch_due(const struct keyspace *ks, struct ps_view *view, unsigned db,
+                        int64_t now_ms, size_t budget)
+{
+    struct ps_cursor *cursor;
+    size_t touched = 0;
+
+    if (due_cursor(ks, view, db, now_ms, &cursor) < 0)
+        return 0;
+    for (int rc = ps_cursor_first(cursor); rc == 0 && touched < budget;
+         rc = ps_cursor_next(cursor)) {
+        struct ps_slice key;
+        int64_t time_ms;
+        if (row_read(cursor, &time_ms, &key) < 0)
+            break;
+        keyspace_touch(ks, view, db, key, 1);
+        touched++;
+    }
+    ps_cursor_close(cursor);
+    return touched;
+}
+
+size_t keyspace_touch_due(const struct keyspace *ks, struct ps_view *view, int64_t now_ms,
+                          size_t budget)
+{
+    size_t touched = 0;
+
+    for (unsigned db = 0; db < ks->databases; db++)
+        touched += touch_due(ks, view, db, now_ms, budget);
+    return touched;
+}
+
 int keyspace_expire_key(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
                         int64_t now_ms)
 {

@@ -199,6 +199,11 @@ int keyspace_walk_step(struct keyspace *ks, struct ps_view *view, const struct k
 int keyspace_maintain(struct keyspace *ks, struct ps_txn *txn, int64_t now_ms, size_t budget,
                       size_t *done, bool *more);
 
+/* Reads into memory, waiting for the disk, what keyspace_maintain() will look at: up to `budget` due
+ * rows of each database, with their keys. Returns how many. Any thread. */
+size_t keyspace_touch_due(const struct keyspace *ks, struct ps_view *view, int64_t now_ms,
+                          size_t budget);
+
 /* Removes the key if it has expired at now_ms. Reserves for itself. */
 int keyspace_expire_key(struct keyspace *ks, struct ps_txn *txn, unsigned db, struct ps_slice key,
                         int64_t now_ms);

@@ -168,6 +168,19 @@ def test_a_write_to_a_hot_key_goes_to_the_writer_at_once(cold):
     assert figure(cold, "writes_walked_ahead") == before
 
 
+def test_what_expires_is_read_ahead_of_the_writer(cold):
+    client = cold.client()
+    before = figure(cold, "writes_walked_ahead")
+    with client.pipeline(transaction=False) as pipeline:
+        for number in range(50, KEYS, 200):
+            pipeline.pexpire(KEY(number), 20)
+        assert pipeline.execute() == [True] * 100
+    wait_for(lambda: client.dbsize() == KEYS - 100, "100 expired keys to leave without being read")
+    # Once for PEXPIRE, once for what it leads to.
+    wait_for(lambda: figure(cold, "expired_keys") == 100, "100 expired keys to be removed")
+    assert figure(cold, "writes_walked_ahead") - before >= 200
+
+
 def silent(connection):
     return not connection.buffer and not select.select([connection.socket], [], [], 0)[0]
 
