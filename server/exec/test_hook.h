@@ -8,7 +8,8 @@
  *
  * Hooks: "pool-COMMAND" before a command runs in the reader pool, e.g. pool-keys; "step-COMMAND"
  * after its first step there; "moved-COMMAND" after its snapshot has moved to the file, or failed
- * to; "pool-piece" before a piece of a large reply is read.
+ * to; "pool-piece" before a piece of a large reply is read; "walk-COMMAND" before the pool reads
+ * what a unit that begins with the command needs.
  */
 #ifndef PANDO_SERVER_EXEC_TEST_HOOK_H
 #define PANDO_SERVER_EXEC_TEST_HOOK_H

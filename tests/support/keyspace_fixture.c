@@ -23,8 +23,10 @@ static struct ps_slice slice(const char *text)
 
 static void open_store(struct fixture *f)
 {
-    struct ps_options options = {
-        .dirty_memory = 16u << 20, .durability = PS_EVERYSEC, .manual_checkpoint = true};
+    struct ps_options options = {.dirty_memory = 16u << 20,
+                                 .durability = PS_EVERYSEC,
+                                 .manual_checkpoint = true,
+                                 .vfs = f->vfs};
 
     assert_int_equal(ps_open(f->dir, &options, &f->store, NULL, NULL), 0);
     assert_int_equal(keyspace_open(f->store, DATABASES, &f->ks), 0);

@@ -13,7 +13,8 @@ struct fixture {
     char dir[64];
     struct ps_store *store;
     struct keyspace *ks;
-    struct ps_txn *txn; /* open between fixture_begin() and fixture_commit() */
+    struct ps_txn *txn;       /* open between fixture_begin() and fixture_commit() */
+    const struct ps_vfs *vfs; /* for the next fixture_reopen(); NULL: the operating system */
 };
 
 /* cmocka's setup and teardown: *state is the fixture. */
