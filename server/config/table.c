@@ -189,8 +189,8 @@ static const struct config_row rows[CONFIG_OWN_ROWS] = {
                                .min = 0,
                                .max = 256,
                                .doc =
-                                   "Threads for long reads, and for those that wait for the disk\n"
-                                   "(see disk-reads), one of which takes nothing but these.\n"
+                                   "Threads for long reads, and for short ones that wait for the\n"
+                                   "disk: then one of them takes nothing else (see disk-reads).\n"
                                    "0: as many as cores, at least 2.",
                                .test = EFFECTS "test_reader_threads"},
     [CONFIG_DISK_READS] =
