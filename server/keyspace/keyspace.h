@@ -100,6 +100,8 @@ int keyspace_flush(struct keyspace *ks, struct ps_txn *txn, unsigned db);
 
 /* ---- one key, without waiting for the disk -------------------------------------------------- */
 
+/* The same question for a lookup that ps_get_many_resident() has made. */
+bool keyspace_lookup_waits(const struct ps_lookup *lookup);
 /* Whether reading the key (with `write` bytes that may be put, at least 1: changing it) would wait
  * for the disk. A damaged record would not: whoever reads it says so. */
 bool keyspace_would_wait(const struct keyspace *ks, struct ps_view *view, unsigned db,
@@ -199,8 +201,8 @@ int keyspace_walk_step(struct keyspace *ks, struct ps_view *view, const struct k
 int keyspace_maintain(struct keyspace *ks, struct ps_txn *txn, int64_t now_ms, size_t budget,
                       size_t *done, bool *more);
 
-/* Reads into memory, waiting for the disk, what keyspace_maintain() will look at: up to `budget` due
- * rows of each database, with their keys. Returns how many. Any thread. */
+/* Reads into memory, waiting for the disk, what keyspace_maintain() will look at: up to `budget`
+ * due rows of each database, with their keys. Returns how many. Any thread. */
 size_t keyspace_touch_due(const struct keyspace *ks, struct ps_view *view, int64_t now_ms,
                           size_t budget);
 

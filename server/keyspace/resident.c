@@ -1,8 +1,10 @@
 /*
  * resident.c - whether the rows of a key are in memory, and reading them in.
  *
- * A key's rows are its record and, when it is about to be changed and has an expiry, its row in the
- * index. Where a new row of the index will go is not known here: near the others of its time.
+ * A key's rows are its record and, when it is about to be changed, its row in the index if it has
+ * an expiry, and the last chunk of a string in chunks (APPEND's). Not known here: where a new row
+ * of the index will go (near the others of its time), and which other chunks a command reads or
+ * changes. Strings in chunks therefore count as waiting, always.
  *
  * Threads: any. Nothing is changed.
  */
@@ -13,14 +15,14 @@
 
 #define ROW_KEY 256u /* bytes of a key that are enough to find its row's leaf */
 
-static bool has_row(struct ps_slice bytes, int64_t *index_ms)
+/* A damaged record has nothing more: whoever reads it says so. */
+static struct record record_of(struct ps_slice bytes)
 {
-    struct record record;
+    struct record record = {0};
 
     if (record_decode(bytes, &record) != 0)
-        return false;
-    *index_ms = record.index_ms;
-    return record.index_ms != 0;
+        record = (struct record){0};
+    return record;
 }
 
 static struct ps_slice row_begin(uint8_t room[KEYSPACE_INDEX_TIME + ROW_KEY], int64_t index_ms,
@@ -34,19 +36,28 @@ static struct ps_slice row_begin(uint8_t room[KEYSPACE_INDEX_TIME + ROW_KEY], in
     return (struct ps_slice){room, KEYSPACE_INDEX_TIME + len};
 }
 
+bool keyspace_lookup_waits(const struct ps_lookup *lookup)
+{
+    return lookup->rc == PS_WOULDWAIT || (lookup->rc == 0 && record_of(lookup->value).chunked);
+}
+
 bool keyspace_would_wait(const struct keyspace *ks, struct ps_view *view, unsigned db,
                          struct ps_slice key, size_t write, struct ps_residency *residency)
 {
     uint8_t room[KEYSPACE_INDEX_TIME + ROW_KEY];
     struct ps_slice value;
-    int64_t index_ms;
 
     assert(db < ks->databases);
     if (key.len > KEYSPACE_MAX_KEY)
         return false;
     int rc = ps_probe(view, ks->db[db].keys, key, write, residency, &value);
-    if (rc == 0 && write > 0 && has_row(value, &index_ms))
-        rc = ps_probe(view, ks->db[db].expires, row_begin(room, index_ms, key), 1, residency,
+    if (rc != 0)
+        return rc == PS_WOULDWAIT;
+    struct record record = record_of(value);
+    if (record.chunked)
+        return true;
+    if (write > 0 && record.index_ms != 0)
+        rc = ps_probe(view, ks->db[db].expires, row_begin(room, record.index_ms, key), 1, residency,
                       &value);
     return rc == PS_WOULDWAIT;
 }
@@ -54,14 +65,18 @@ bool keyspace_would_wait(const struct keyspace *ks, struct ps_view *view, unsign
 void keyspace_touch(const struct keyspace *ks, struct ps_view *view, unsigned db,
                     struct ps_slice key, size_t write)
 {
-    uint8_t room[KEYSPACE_INDEX_TIME + ROW_KEY];
+    uint8_t room[KEYSPACE_INDEX_TIME + ROW_KEY], chunk[CHUNK_ROW_KEY];
     struct ps_slice value;
-    int64_t index_ms;
 
     assert(db < ks->databases);
-    if (key.len > KEYSPACE_MAX_KEY)
+    if (key.len > KEYSPACE_MAX_KEY || ps_touch(view, ks->db[db].keys, key, write, &value) != 0)
         return;
-    int rc = ps_touch(view, ks->db[db].keys, key, write, &value);
-    if (rc == 0 && write > 0 && has_row(value, &index_ms))
-        ps_touch(view, ks->db[db].expires, row_begin(room, index_ms, key), 1, &value);
+    struct record record = record_of(value);
+    if (write > 0 && record.index_ms != 0)
+        ps_touch(view, ks->db[db].expires, row_begin(room, record.index_ms, key), 1, &value);
+    if (write > 0 && record.chunked) {
+        uint64_t last = (record.chunks.len - 1) / record.chunks.size;
+        ps_touch(view, ks->db[db].elements, chunk_row_key(chunk, record.chunks.id, last),
+                 record.chunks.size, &value);
+    }
 }

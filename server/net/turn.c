@@ -309,7 +309,7 @@ static bool waits_for_disk(struct loop *loop, const struct conn *conn, size_t in
     const struct unit_source *c = &loop->commands[index];
     int32_t lookup = loop->places[index].lookup;
     if (lookup >= 0) {
-        return loop->lookups[lookup].rc == PS_WOULDWAIT;
+        return keyspace_lookup_waits(&loop->lookups[lookup]);
     }
     return ahead_read_waits(&loop->x, &conn->session, c->row, c->argc, loop->argv + c->first,
                             loop->residency);
