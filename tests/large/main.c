@@ -236,6 +236,7 @@ static void round_replay(struct run *r)
 static void round_roll_back(struct run *r)
 {
     struct ps_slice one = {"one", 3};
+    must(ps_checkpoint(r->store), "ps_checkpoint"); /* what was committed is in a space map now */
     begin_round(r);
     struct ps_txn *txn = begin_whole(r);
     must(ps_put(txn, r->tree, one, one), "ps_put");
