@@ -131,6 +131,7 @@ static void read_pages(struct ps_store *store, page_ref ref, uint64_t bytes)
 static bool run_read(void *arg, const struct run_ref *run)
 {
     struct ps_store *store = arg;
+    helper_await_run(&store->helper, run->ref); /* a transaction's own may not be written yet */
     if (run->ref + run_pages(run->len, store->page_shift) <= atomic_load(&store->file_pages)) {
         read_pages(store, run->ref, ahead_of(run));
     }
