@@ -204,8 +204,7 @@ static void group_take_back(struct writer *w, uint64_t seq, struct unit_list *un
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Ends the transaction; its units wait for the publication. `alone`: nobody else waits for one. */
-void writer_group_commit(struct writer *w, bool alone)
+int writer_group_commit(struct writer *w, bool alone)
 {
     bool changed = ps_txn_changed(w->txn);
     uint64_t seq = changed ? ps_txn_seq(w->txn) : w->executed_seq;
@@ -233,6 +232,7 @@ void writer_group_commit(struct writer *w, bool alone)
         group_take_back(w, seq, &failed);
         group_fail(w, &failed, rc);
     }
+    return rc;
 }
 
 /* The transaction ends without a trace; the units execute again, each write under a savepoint. */
@@ -251,17 +251,25 @@ static void group_retry(struct writer *w, struct unit *current)
     w->x.ctx.changed = false;
 }
 
-/* Commits what there is and goes on in a new transaction; `published`: when that is published. */
-static int group_split(struct writer *w, struct unit *current, bool published)
+/* Commits what there is and goes on in a new transaction, when that is published: what the unit has
+ * answered so far is true then, whatever becomes of the rest. If it is not to be, the whole unit
+ * fails, and a transaction for others begins. */
+static void group_split(struct writer *w, struct unit *current)
 {
+    int rc;
     writer_count(&w->splits, 1);
-    writer_group_commit(w, false);
-    if (published && ps_published(w->env->store) < w->executed_seq) {
-        ps_flush(w->env->store, w->executed_seq); /* if that fails, beginning says so */
+    rc = writer_group_commit(w, true);
+    if (rc == 0 && ps_published(w->env->store) < w->executed_seq) {
+        rc = ps_flush(w->env->store, w->executed_seq);
     }
     writer_group_begin(w);
-    unit_mark(current);
-    return w->begin_rc;
+    if (rc == 0) {
+        unit_mark(current);
+        rc = w->begin_rc;
+    }
+    if (rc != 0) {
+        unit_fail(current, rc);
+    }
 }
 
 /* command_ctx.hold: the published state will do if it has this very record. */
@@ -291,10 +299,7 @@ static int run_command(struct writer *w, struct unit *unit)
     const struct unit_command *c = &unit->commands[unit->done];
     int rc = dispatch_run(&w->x, unit->session, c->row, c->argc, unit->argv + c->first, NULL);
     if (rc == PS_BUSY || rc == COMMAND_UNPUBLISHED) {
-        rc = group_split(w, unit, rc == COMMAND_UNPUBLISHED);
-        if (rc != 0) {
-            unit_fail(unit, rc);
-        }
+        group_split(w, unit);
         return 0;
     }
     if (rc == 0) {

@@ -53,9 +53,10 @@ struct writer {
 /* writer.c */
 void writer_count(_Atomic uint64_t *counter, uint64_t n);
 /* Begins a transaction (w->txn, or NULL and w->begin_rc), and ends it: its units wait for the
- * publication. `alone`: nobody else waits for one. */
+ * publication, or, if it fails with the error returned, say so. `alone`: nobody else waits for one.
+ */
 void writer_group_begin(struct writer *w);
-void writer_group_commit(struct writer *w, bool alone);
+int writer_group_commit(struct writer *w, bool alone);
 
 /* writer_work.c: a step of background work if it is due (in the disk regime the pool reads ahead of
  * it first); the hints that have arrived. */
