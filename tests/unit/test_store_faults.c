@@ -322,6 +322,26 @@ static void *release_log(void *arg)
     return NULL;
 }
 
+static int put_big(struct world *w, unsigned i)
+{
+    static uint8_t bytes[60000];
+    struct ps_txn *txn;
+    ps_tree tree;
+    int rc = ps_begin(w->store, &txn);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = ps_tree_create(txn, (struct ps_slice){"big", 3}, &tree);
+    rc = rc == 0 ? ps_put(txn, tree, (struct ps_slice){&i, sizeof i},
+                          (struct ps_slice){bytes, sizeof bytes})
+                 : rc;
+    if (rc != 0) {
+        ps_abort(txn);
+        return rc;
+    }
+    return ps_commit(txn, PS_EVERYSEC, NULL);
+}
+
 /* Making room waits, the transaction begins anew, and what it had read is gone. */
 static void what_saw_dropped_states_gets_no_room(void **state)
 {
@@ -330,15 +350,18 @@ static void what_saw_dropped_states_gets_no_room(void **state)
     for (unsigned fails = 0; fails < 2; fails++) {
         struct ps_txn *txn;
         pthread_t thread;
+        for (unsigned i = 0; i < 4; i++) { /* half of dirty memory and a little */
+            assert_int_equal(put_big(w, 4 * fails + i), 0);
+        }
         uint64_t waits = stats(w).slot_waits;
         start_held_commit(w, 6 + fails, fails);
         assert_int_equal(ps_begin(w->store, &txn), 0);
         assert_int_equal(commits_seen(ps_txn_view(txn)), 6 + fails);
         assert_int_equal(pthread_create(&thread, NULL, release_log, w), 0);
-        size_t bytes = 4096;
+        size_t ops = 1;
         int rc;
-        while ((rc = ps_reserve(txn, 1, bytes)) == 0 && stats(w).slot_waits == waits) {
-            bytes += 4096;
+        while ((rc = ps_reserve(txn, ops, 0)) == 0 && stats(w).slot_waits == waits && ops < 100) {
+            ops++;
         }
         /* Where the log failed before anybody waited, nobody has to. */
         assert_true(fails || stats(w).slot_waits > waits);
@@ -408,26 +431,6 @@ static void a_checkpoint_without_space_is_given_up_and_a_later_one_succeeds(void
     w->acked = w->tried = 4;
     assert_sound(w);
     aftermath(w);
-}
-
-static int put_big(struct world *w, unsigned i)
-{
-    static uint8_t bytes[60000];
-    struct ps_txn *txn;
-    ps_tree tree;
-    int rc = ps_begin(w->store, &txn);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = ps_tree_create(txn, (struct ps_slice){"big", 3}, &tree);
-    rc = rc == 0 ? ps_put(txn, tree, (struct ps_slice){&i, sizeof i},
-                          (struct ps_slice){bytes, sizeof bytes})
-                 : rc;
-    if (rc != 0) {
-        ps_abort(txn);
-        return rc;
-    }
-    return ps_commit(txn, PS_EVERYSEC, NULL);
 }
 
 static int delete_big(struct world *w, unsigned i)
