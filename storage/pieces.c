@@ -17,7 +17,8 @@
  *     wrote, and can only be aborted.
  *
  *  O5 Keys and values larger than the bound are not gathered: they go to the log from where the
- *     caller has them, a part at a time.
+ *     caller has them, a part at a time. The rest of such an operation follows at once: what is in
+ *     the buffer begins with an operation, so that it may be cut (O2).
  *
  * Threads: the holder of the token, in a transaction. A crash leaves pieces without a last one: a
  * torn tail.
@@ -65,8 +66,8 @@ static int gather(struct ps_txn *txn, struct ps_slice bytes)
 }
 
 /* An operation whose key or value is not gathered. */
-static int log_long(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
-                    struct ps_slice value)
+static int gather_long(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
+                       struct ps_slice value)
 {
     struct group *group = txn->group;
     if (!vec_reserve(&group->ops, 1 + 3 * 10)) {
@@ -87,6 +88,13 @@ static int log_long(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slic
     at = put_varint(group->ops.at + group->ops.n, value.len);
     group->ops.n = (size_t)(at - group->ops.at);
     return value.len > 0 ? gather(txn, value) : 0;
+}
+
+static int log_long(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
+                    struct ps_slice value)
+{
+    int rc = gather_long(txn, op, tree, key, value);
+    return rc == 0 && txn->group->ops.n > 0 ? pieces_write(txn) : rc;
 }
 
 int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,

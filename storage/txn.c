@@ -211,12 +211,12 @@ int txn_drop_slot(struct ps_txn *txn, page_ref ref)
 static void undo_file_pages(struct ps_store *store, struct group *group, size_t born_file)
 {
     for (size_t i = born_file; i < group->born_file.n; i++) {
-        /* As with slots: it may be listed twice, or be free again. */
+        /* As with slots: it may be listed twice, also with another length, or be free again. */
         const struct space_extent *e = &group->born_file.at[i];
         const struct fresh_page *fresh = fresh_find(&store->fresh, e->first, e->birth);
         if (fresh != NULL) {
             PS_ASSERT(fresh->death == 0);
-            file_pages_free(store, e->first, e->birth, e->pages);
+            file_pages_free(store, e->first, e->birth, fresh->pages);
         }
     }
     group->born_file.n = born_file;

@@ -278,12 +278,36 @@ static void a_crash_frees_what_no_map_has(void **state)
     assert_int_equal(ps_check(f->store, NULL, NULL), 0);
 }
 
+/* Within one transaction a place may be taken twice, with the same birth and another length. */
+static void a_place_taken_twice_is_given_back_once(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t before = space_free_pages(&f->store->space);
+    uint64_t file = space_pages(&f->store->space);
+    struct ps_txn *txn = begin_changed(f);
+    page_ref first = take(txn, 5);
+    page_ref again = 0;
+    assert_int_equal(txn_drop(txn, first, txn->stamp, 5), 0);
+    for (unsigned i = 0; i < 100000 && again != first; i++) {
+        if (again != 0) {
+            assert_int_equal(txn_drop(txn, again, txn->stamp, 3), 0);
+        }
+        again = take(txn, 3);
+    }
+    assert_int_equal(again, first);
+    ps_abort(txn);
+    assert_int_equal(f->store->fresh.n, 0);
+    uint64_t grown = space_pages(&f->store->space) - file;
+    assert_int_equal(space_free_pages(&f->store->space), before + grown);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_finds_what_was_added_and_not_removed),
         STORE_TEST(what_is_rolled_back_or_aborted_is_free_again),
         STORE_TEST(what_its_transaction_drops_is_free_at_once),
+        STORE_TEST(a_place_taken_twice_is_given_back_once),
         STORE_TEST(the_next_checkpoint_marks_what_lives),
         STORE_TEST(what_lived_between_two_checkpoints_is_never_marked),
         STORE_TEST(a_snapshot_keeps_it_and_the_map_never_has_it),

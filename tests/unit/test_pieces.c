@@ -264,6 +264,30 @@ static void a_failed_write_loses_the_transaction_and_nothing_else(void **state)
     fault_vfs_free(files);
 }
 
+/* The key is in the log when the savepoint is rolled back, and what was gathered is cut. */
+static void a_long_operation_is_in_the_log_as_a_whole(void **state)
+{
+    static uint8_t key[SMALL / 4];
+    struct fixture *f = *state;
+    small_memory(f);
+    memset(key, 'k', sizeof key);
+    for (unsigned much = 0; much < 2; much++) {
+        struct ps_txn *txn = begin_whole(f);
+        put_range(f, txn, 0, 3000, much ? 'c' : 'a');
+        assert_int_equal(ps_savepoint(txn), 0);
+        struct ps_slice long_key = {key, sizeof key};
+        assert_int_equal(ps_put(txn, f->tree, long_key, (struct ps_slice){"value", 5}), 0);
+        assert_int_equal(ps_savepoint_rollback(txn), 0);
+        put_range(f, txn, 3000, 3010, 'b');
+        fixture_commit(txn);
+        reopen_with(f, much);
+        assert_range(f, 0, 3000, much ? 'c' : 'a');
+        assert_range(f, 3000, 3010, 'b');
+        assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+        small_memory(f);
+    }
+}
+
 static void an_operation_may_lie_across_pieces(void **state)
 {
     struct fixture *f = *state;
@@ -301,6 +325,7 @@ int main(void)
         STORE_TEST(groups_that_wait_are_written_before_the_first_piece),
         STORE_TEST(a_failed_write_loses_the_transaction_and_nothing_else),
         STORE_TEST(an_operation_may_lie_across_pieces),
+        STORE_TEST(a_long_operation_is_in_the_log_as_a_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
