@@ -127,18 +127,18 @@ static char *whole(const struct rewriting *r, size_t *len)
 
 /* ---- values as text ------------------------------------------------------------------------- */
 
-static void write_quoted(FILE *to, const char *text)
+static void write_quoted(FILE *to, const char *text, size_t len)
 {
-    bool plain = text[0] != '\0' && text[0] != '#';
-    for (const char *p = text; *p != '\0'; p++) {
+    bool plain = len > 0 && text[0] != '#';
+    for (const char *p = text; p < text + len; p++) {
         plain = plain && isgraph((unsigned char)*p) && strchr("\"'\\", *p) == NULL;
     }
     if (plain) {
-        fputs(text, to);
+        fwrite(text, 1, len, to);
         return;
     }
     fputc('"', to);
-    for (const char *p = text; *p != '\0'; p++) {
+    for (const char *p = text; p < text + len; p++) {
         if (*p == '"' || *p == '\\') {
             fprintf(to, "\\%c", *p);
         } else if (*p == '\n') {
@@ -169,6 +169,17 @@ static void write_memory(FILE *to, const char *text)
     fputs(text, to);
 }
 
+/* Words with single blanks between them, each quoted where it must be. */
+static void write_words(FILE *to, const char *text)
+{
+    for (size_t len = strcspn(text, " "); text[len] != '\0'; len = strcspn(text, " ")) {
+        write_quoted(to, text, len);
+        fputc(' ', to);
+        text += len + 1;
+    }
+    write_quoted(to, text, strlen(text));
+}
+
 /* "name value", of the value as it is. A text to free, or NULL. */
 static char *directive_text(const struct config *config, int id)
 {
@@ -189,10 +200,10 @@ static char *directive_text(const struct config *config, int id)
     fprintf(to, "%s ", row->name);
     if (row->type == CONFIG_MEMORY || row->type == CONFIG_PERCENT) {
         write_memory(to, value);
-    } else if (row->type == CONFIG_WORDS && value[0] != '\0') {
-        fputs(value, to); /* words without blanks or quotes: each has been checked */
+    } else if (row->type == CONFIG_WORDS) {
+        write_words(to, value);
     } else {
-        write_quoted(to, value);
+        write_quoted(to, value, strlen(value));
     }
     free(value);
     if (fclose(to) != 0) {

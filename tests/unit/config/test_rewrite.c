@@ -228,6 +228,15 @@ static void the_other_name_of_durability_gives_way_where_it_cannot_say_it(void *
     assert_gives_the_same(place);
 }
 
+static void words_with_odd_bytes_are_quoted_one_by_one(void **state)
+{
+    struct place *place = *state;
+    load(place, "port 1\n");
+    set(place, "bind", "127.0.0.1 \xff\v \"a\\ -::1");
+    rewrite(place);
+    assert_gives_the_same(place);
+}
+
 static void what_the_machine_made_of_a_number_is_not_written(void **state)
 {
     struct place *place = *state;
@@ -481,6 +490,7 @@ int main(void)
         IN_A_PLACE(lines_that_add_up_become_one),
         IN_A_PLACE(buffer_limits_keep_a_line_a_class),
         IN_A_PLACE(the_other_name_of_durability_gives_way_where_it_cannot_say_it),
+        IN_A_PLACE(words_with_odd_bytes_are_quoted_one_by_one),
         IN_A_PLACE(what_the_machine_made_of_a_number_is_not_written),
         IN_A_PLACE(a_line_broken_since_becomes_a_comment),
         IN_A_PLACE(a_file_that_vanished_is_made_again),
