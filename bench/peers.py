@@ -32,8 +32,15 @@ def free_port():
             return port
 
 
-def pin(cpu):
-    return lambda: os.sched_setaffinity(0, {cpu})
+def pin(cpu, before=None):
+    """What a new process does first: it stays on one processor, and calls `before`."""
+
+    def prepare():
+        os.sched_setaffinity(0, {cpu})
+        if before is not None:
+            before()
+
+    return prepare
 
 
 class Peer:
@@ -72,7 +79,7 @@ def peers(build):
 class Server:
     """One running process."""
 
-    def __init__(self, peer, level, directory, arguments=()):
+    def __init__(self, peer, level, directory, arguments=(), before=None):
         self.peer, self.directory, self.port = peer, pathlib.Path(directory), free_port()
         self.directory.mkdir(parents=True, exist_ok=True)
         command = [*peer.program, "--bind", "127.0.0.1", "--port", str(self.port)]
@@ -82,7 +89,7 @@ class Server:
         self.log = open(self.directory / "server-messages", "ab")
         self.started = time.monotonic()
         self.process = subprocess.Popen(
-            command, stdout=self.log, stderr=self.log, preexec_fn=pin(SERVER_CPU)
+            command, stdout=self.log, stderr=self.log, preexec_fn=pin(SERVER_CPU, before)
         )
 
     def ask(self, *words):

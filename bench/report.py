@@ -88,6 +88,22 @@ def throughput(rows):
     return table([*head, "server CPU s / million"], lines), summary
 
 
+def memory(rows):
+    fields = ("rate", "p50_us", "p99_us", "p999_us")
+    found = medians(rows, ("mode", "keys"), fields)
+    lines = [
+        [mode, keys, number(f["rate"] / 1e3), *(number(f[field]) for field in fields[1:])]
+        for (mode, keys), f in found.items()
+    ]
+    pool, inline = found["pool", "hot"], found["inline", "hot"]
+    summary = [
+        f"more data than memory, hot keys, disk-reads pool / inline: throughput "
+        f"{pool['rate'] / inline['rate']:.2f}, p99 {pool['p99_us'] / inline['p99_us']:.2f}"
+    ]
+    head = ["disk-reads", "keys", "k requests/s", "p50 us", "p99 us", "p99.9 us"]
+    return table(head, lines), summary
+
+
 def validation(rows):
     fields = ("rate", "p50_us", "p99_us", "cpu_per_million")
     found = medians(rows, ("workload", "pipeline", "client"), fields)
@@ -194,6 +210,11 @@ def write(results, verdicts, plan, load_before, folder):
     if "validation" in results:
         text += ["## The load generator beside redis-benchmark, on redis-server without persistence\n"]
         text += [validation(results["validation"])]
+    if "memory" in results:
+        body, lines = memory(results["memory"])
+        text += [f"## More data than memory ({plan.memory_keys:,} keys, values of 1,000 bytes)\n"]
+        text += [body]
+        summary += lines
     if "engines" in results:
         body, lines = engines(results["engines"])
         text += [f"## The engine beside LMDB ({plan.records:,} records of 16 + 100 bytes)\n", body]
