@@ -37,7 +37,7 @@ struct writer {
     bool more;                /* the last round left due work */
     struct unit due;          /* errand to the pool: reads what background work will need */
     bool due_away, due_back;
-    int begin_rc;             /* why there is no transaction */
+    int begin_rc; /* why there is no transaction */
     bool stopping;
     _Atomic bool stop;
     _Atomic bool dropped; /* states were dropped: executed_seq may never be published */

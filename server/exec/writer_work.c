@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_HINTS      1024u
+#define MAX_HINTS 1024u
 
 /* ---- background work ------------------------------------------------------------------------ */
 
