@@ -80,8 +80,9 @@ static int teardown(void **state)
     ps_snapshot_free(p->snap);
     session_clear(&p->session);
     config_free(p->env.config);
+    int rc = fixture_teardown(&fixture); /* the store uses p->vfs until it is closed */
     free(p);
-    return fixture_teardown(&fixture);
+    return rc;
 }
 
 static size_t split(char *line, struct ps_slice *words)
