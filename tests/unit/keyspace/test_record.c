@@ -24,7 +24,8 @@ static struct bytes encode(const struct record *record)
 
     b.len = record_encode_header(record, b.at);
     assert_true(b.len <= RECORD_MAX_HEADER && record->payload.len <= 64);
-    memcpy(b.at + b.len, record->payload.data, record->payload.len);
+    if (record->payload.len > 0)
+        memcpy(b.at + b.len, record->payload.data, record->payload.len);
     b.len += record->payload.len;
     return b;
 }
