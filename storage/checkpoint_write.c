@@ -233,7 +233,7 @@ static int write_catalogue(struct checkpoint *c)
         }
     }
     uint32_t pages = plain_pages(bytes - PAGE_HEADER, store->page_shift);
-    page_ref first;
+    page_ref first = 0;
     int rc = flush(c);
     rc = rc == 0 ? take_places(c, pages, &first) : rc;
     uint8_t *run = rc == 0 ? calloc(pages, store->page_size) : NULL;

@@ -458,7 +458,8 @@ static int join(struct replay *r, const struct log_piece *piece, uint8_t **at, s
     if (r->rest.n > 0 && r->rest.n >= r->wanted) {
         *at = r->rest.at;
         *n = r->rest.n;
-        memset(&r->rest, 0, sizeof r->rest);
+        r->rest.at = NULL;
+        r->rest.n = r->rest.room = 0;
         r->wanted = 0;
     }
     return 0;
@@ -486,7 +487,7 @@ static int take_all(struct replay *r, const struct log_piece *piece, const uint8
         if (after == NULL) {
             size_t left = (size_t)(end - at);
             r->wanted = left + wanted;
-            if (!vec_reserve(&r->rest, r->wanted)) {
+            if (!vec_reserve(&r->rest, r->wanted) || r->rest.at == NULL) {
                 return PS_NOMEM;
             }
             memcpy(r->rest.at, at, left);

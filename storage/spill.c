@@ -224,13 +224,14 @@ static int move_node(struct sweep *s, struct child *child, unsigned level)
             node_set_child(p, i, &below);
         }
     }
-    page_ref ref;
-    uint8_t *at;
+    page_ref ref = 0;
+    uint8_t *at = NULL;
     rc = rc == 0 ? place(s, 1, &ref, &at) : rc;
     if (rc != 0) {
         s->torn = s->torn || !own; /* what is below it has left without it */
         return rc;
     }
+    PS_ASSERT(at != NULL);
     memcpy(at, p, store->page_size);
     struct page *image = (struct page *)(void *)at;
     image->number = ref;
