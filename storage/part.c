@@ -31,10 +31,8 @@ int ps_get_part(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_
     const uint8_t *data = value.data;
     if (run.ref != 0 && run_is_long(run.len)) {
         rc = file_run_part(store, &run, from, to, &data);
-    } else if (run.ref != 0) {
-        rc = run_data(store, &run, &data);
-        data += from;
     } else {
+        rc = run.ref != 0 ? run_data(store, &run, &data) : 0;
         data += from;
     }
     *part = (struct ps_slice){data, (size_t)(to - from)};

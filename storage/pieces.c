@@ -50,6 +50,14 @@ static uint8_t *put_varint(uint8_t *at, uint64_t v)
     return at;
 }
 
+/* What comes before an operation's key: at most 1 + 2 * 10 bytes. */
+static uint8_t *put_head(uint8_t *at, uint8_t op, ps_tree tree, size_t key_len)
+{
+    *at++ = op;
+    at = put_varint(at, tree);
+    return put_varint(at, key_len);
+}
+
 /* Bytes too many to be gathered: they go to the log at once, behind what was (O5). */
 static int gather(struct ps_txn *txn, struct ps_slice bytes)
 {
@@ -73,10 +81,7 @@ static int gather_long(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_s
     if (!vec_reserve(&group->ops, 1 + 3 * 10)) {
         return PS_NOMEM;
     }
-    uint8_t *at = group->ops.at + group->ops.n;
-    *at++ = op;
-    at = put_varint(at, tree);
-    at = put_varint(at, key.len);
+    uint8_t *at = put_head(group->ops.at + group->ops.n, op, tree, key.len);
     group->ops.n = (size_t)(at - group->ops.at);
     int rc = key.len > 0 ? gather(txn, key) : 0;
     if (rc != 0 || op != OP_PUT) {
@@ -114,10 +119,7 @@ int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
     if (!vec_reserve(&group->ops, 1 + 3 * 10 + key.len + value.len)) {
         return PS_NOMEM;
     }
-    uint8_t *at = group->ops.at + group->ops.n;
-    *at++ = op;
-    at = put_varint(at, tree);
-    at = put_varint(at, key.len);
+    uint8_t *at = put_head(group->ops.at + group->ops.n, op, tree, key.len);
     if (key.len > 0) {
         memcpy(at, key.data, key.len);
         at += key.len;
@@ -141,12 +143,9 @@ static int go_back(struct ps_store *store, const struct log_pos *from)
     struct ps_fault fault = {0};
     int rc = log_start(store->log, from, &fault);
     if (rc != 0) {
-        pthread_mutex_lock(&store->mu);
-        store->poisoned = PS_POISONED;
-        pthread_cond_broadcast(&store->cond);
-        pthread_mutex_unlock(&store->mu);
-        return store_fault(store, PS_POISONED, fault.sys_errno, fault.file, fault.offset,
-                           "beginning the log anew: %s", fault.what);
+        store_fault(store, PS_POISONED, fault.sys_errno, fault.file, fault.offset,
+                    "beginning the log anew: %s", fault.what);
+        return store_poison(store, PS_POISONED);
     }
     log_end(store->log, &store->log_end);
     store->log_allowance = 0;

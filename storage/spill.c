@@ -74,11 +74,8 @@ static int flush(struct sweep *s)
         return 0;
     }
     s->torn = true;
-    pthread_mutex_lock(&store->mu);
-    store->poisoned = PS_POISONED;
-    pthread_cond_broadcast(&store->cond);
-    pthread_mutex_unlock(&store->mu);
-    return store_fault(store, PS_POISONED, err, store->file_path, offset, "spilling a transaction");
+    store_fault(store, PS_POISONED, err, store->file_path, offset, "spilling a transaction");
+    return store_poison(store, PS_POISONED);
 }
 
 /* Consecutive places, taken for the transaction, and their bytes in the buffer. */

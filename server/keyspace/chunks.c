@@ -13,18 +13,13 @@
  * Threads: reading any; writing the owner of the transaction. Crash: rows are part of the caller's
  * transaction.
  */
+#include "server/keyspace/big_endian.h"
 #include "server/keyspace/internal.h"
 
 #include <assert.h>
 #include <string.h>
 
 #define OVERHEAD 32u /* bytes that a row may take besides its value */
-
-static void store_be(uint8_t *p, uint64_t value, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        p[i] = (uint8_t)(value >> (8 * (len - 1 - i)));
-}
 
 struct ps_slice chunk_row_key(uint8_t bytes[CHUNK_ROW_KEY], uint64_t id, uint64_t number)
 {

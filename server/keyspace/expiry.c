@@ -20,6 +20,7 @@
  * Threads: reading functions any, others the owner of the transaction. Crash: rows and records
  * change in one transaction, so the rule holds in every state.
  */
+#include "server/keyspace/big_endian.h"
 #include "server/keyspace/internal.h"
 
 #include <assert.h>
@@ -36,17 +37,12 @@ int64_t expiry_index_time(int64_t old_index_ms, int64_t expire_ms, int64_t now_m
 
 void expiry_store_time(uint8_t *p, int64_t time_ms)
 {
-    for (size_t i = 0; i < KEYSPACE_INDEX_TIME; i++)
-        p[i] = (uint8_t)((uint64_t)time_ms >> (56 - 8 * i));
+    store_be(p, (uint64_t)time_ms, KEYSPACE_INDEX_TIME);
 }
 
 static int64_t load_time(const uint8_t *p)
 {
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < KEYSPACE_INDEX_TIME; i++)
-        value = value << 8 | p[i];
-    return (int64_t)value;
+    return (int64_t)load_be(p, KEYSPACE_INDEX_TIME);
 }
 
 /* Builds a row's key in the owner's room. data NULL: no memory. */

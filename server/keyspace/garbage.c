@@ -13,6 +13,7 @@
  *
  * Threads: the owner of the transaction. Crash: rows are part of the caller's transaction.
  */
+#include "server/keyspace/big_endian.h"
 #include "server/keyspace/internal.h"
 
 #include <assert.h>
@@ -23,27 +24,15 @@
 
 static struct ps_slice garbage_key(uint8_t bytes[8], uint64_t id)
 {
-    for (size_t i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(id >> (56 - 8 * i));
+    store_be(bytes, id, 8);
     return (struct ps_slice){bytes, 8};
-}
-
-static uint64_t load_be(const void *data, size_t len)
-{
-    const uint8_t *p = data;
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < len; i++)
-        value = value << 8 | p[i];
-    return value;
 }
 
 int garbage_file(struct keyspace *ks, struct ps_txn *txn, unsigned db, uint64_t id)
 {
     uint8_t key[8], value[4];
 
-    for (size_t i = 0; i < 4; i++)
-        value[i] = (uint8_t)(db >> (24 - 8 * i));
+    store_be(value, db, sizeof(value));
     return ps_put(txn, ks->garbage, garbage_key(key, id), (struct ps_slice){value, 4});
 }
 

@@ -23,6 +23,7 @@
  *
  * Threads: whoever owns the write transaction. Crash: the row is part of the transaction.
  */
+#include "server/keyspace/big_endian.h"
 #include "server/keyspace/internal.h"
 
 #define VERSION_BLOCK 65536u
@@ -41,8 +42,7 @@ static int read_row(const struct keyspace *ks, struct ps_view *view, uint64_t *c
         return rc;
     if (value.len != 8)
         return PS_CORRUPT;
-    for (size_t i = 0; i < 8; i++)
-        *ceiling = *ceiling << 8 | ((const uint8_t *)value.data)[i];
+    *ceiling = load_be(value.data, 8);
     return 0;
 }
 
@@ -50,8 +50,7 @@ static int raise_row(struct keyspace *ks, struct ps_txn *txn, uint64_t ceiling)
 {
     uint8_t bytes[8];
 
-    for (size_t i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(ceiling >> (56 - 8 * i));
+    store_be(bytes, ceiling, sizeof(bytes));
     return ps_put(txn, ks->counters, row_key, (struct ps_slice){bytes, sizeof(bytes)});
 }
 

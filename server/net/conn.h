@@ -21,6 +21,7 @@
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 
 #define CONN_AHEAD_BYTES (1024u * 1024u)
@@ -52,6 +53,7 @@ struct conn {
     bool eof;     /* the peer will send nothing more; replies that are due still go out */
     bool given;   /* `in` belongs to the unit: conn_keep_input has to leave it */
     bool parked;  /* `unit` is here, between pieces of its reply, until the backlog is sent */
+    LIST_ENTRY(conn) parked_link;
     struct unit *unit;
     struct event read_event, write_event;
     struct resp_parser parser;

@@ -71,7 +71,8 @@ struct loop {
     bool submitted; /* units were left for the writer in this turn */
     struct writer_room room;
     struct conn *conns, *dead;
-    size_t conn_n, parked_n;
+    size_t conn_n;
+    LIST_HEAD(, conn) parked; /* pieces.h */
     struct deadlines deadlines;
     int64_t timeout_ms; /* the directives that deadlines follow, as of the last tick */
     uint64_t soft_limit;

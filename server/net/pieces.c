@@ -13,10 +13,16 @@ static void set_parked(struct conn *conn, bool parked)
     struct loop *loop = conn->loop;
     struct timeval interval = {0, LOOK_US};
     conn->parked = parked;
-    if (parked && loop->parked_n++ == 0) {
-        event_add(&loop->piece_timer, &interval);
-    } else if (!parked && --loop->parked_n == 0) {
-        event_del(&loop->piece_timer);
+    if (parked) {
+        if (LIST_EMPTY(&loop->parked)) {
+            event_add(&loop->piece_timer, &interval);
+        }
+        LIST_INSERT_HEAD(&loop->parked, conn, parked_link);
+    } else {
+        LIST_REMOVE(conn, parked_link);
+        if (LIST_EMPTY(&loop->parked)) {
+            event_del(&loop->piece_timer);
+        }
     }
 }
 
@@ -29,10 +35,12 @@ static void to_pool(struct conn *conn)
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct loop *loop = arg;
+    struct conn *conn, *next;
     (void)fd;
     (void)what;
-    for (struct conn *conn = loop->conns; conn != NULL; conn = conn->loop_next) {
-        if (conn->parked && ps_snapshot_should_move(conn->unit->snapshot)) {
+    for (conn = LIST_FIRST(&loop->parked); conn != NULL; conn = next) {
+        next = LIST_NEXT(conn, parked_link);
+        if (ps_snapshot_should_move(conn->unit->snapshot)) {
             set_parked(conn, false);
             to_pool(conn);
         }
@@ -41,6 +49,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 void pieces_init(struct loop *loop)
 {
+    LIST_INIT(&loop->parked);
     event_assign(&loop->piece_timer, loop->base, -1, EV_PERSIST, on_timer, loop);
 }
 

@@ -12,16 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "protocol/check.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A finding. */
-#define FUZZ_CHECK(condition)                                                              \
-    do {                                                                                   \
-        if (!(condition)) {                                                                \
-            fprintf(stderr, "%s:%d: %s: %s does not hold\n", __FILE__, __LINE__, __func__, \
-                    #condition);                                                           \
-            abort();                                                                       \
-        }                                                                                  \
-    } while (0)
+#define FUZZ_CHECK(condition) RESP_CHECK(condition)
 
 #endif

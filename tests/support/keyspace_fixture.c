@@ -3,6 +3,8 @@
  */
 #include "tests/support/keyspace_fixture.h"
 
+#include "server/keyspace/big_endian.h"
+
 #include <ftw.h>
 #include <inttypes.h>
 #include <setjmp.h>
@@ -187,16 +189,6 @@ void fixture_check_index(struct fixture *f)
         ps_cursor_close(cursor);
         assert_true(rows == filed);
     }
-}
-
-static uint64_t load_be(const void *data, size_t len)
-{
-    const uint8_t *p = data;
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < len; i++)
-        value = value << 8 | p[i];
-    return value;
 }
 
 static bool is_garbage(struct fixture *f, uint64_t id)
