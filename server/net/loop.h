@@ -72,7 +72,7 @@ struct loop {
     struct writer_room room;
     struct conn *conns, *dead;
     size_t conn_n;
-    LIST_HEAD(, conn) parked; /* pieces.h */
+    LIST_HEAD(parked_conns, conn) parked; /* pieces.h */
     struct deadlines deadlines;
     int64_t timeout_ms; /* the directives that deadlines follow, as of the last tick */
     uint64_t soft_limit;
