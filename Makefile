@@ -193,8 +193,10 @@ $(FUZZ_BIN): $(OUT)/%: $(OBJ)/%.o $(FUZZ_LIB) $(TEST_ARCHIVES) $(SOURCES_STAMP)
 define program
 $(OUT)/tests/$(1): $(call objects,$(filter tests/$(1)/%,$(PROGRAM_SRC))) $(SUPPORT_LIB) \
     $(PROTOCOL_LIB) $(STORAGE_LIB) $(SOURCES_STAMP)
-	$$(call link,-lm)
+	$$(call link,-lm $$(LIBS_$(1)))
 endef
+# Only the crash test serves a disk of its own.
+LIBS_crash := -lfuse3
 $(foreach folder,$(PROGRAMS),$(eval $(call program,$(folder))))
 
 # Only the comparison of engines knows another engine.
@@ -208,7 +210,7 @@ $(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES
 
 DEPS := gcc libc6-dev pkg-config libevent-dev libsystemd-dev
 DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck libcmocka-dev \
-             python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
+             libfuse3-dev e2fsprogs mount python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
              wamerican-huge procps \
              systemd strace debootstrap buildah podman runc python3-yaml
 DEPS_BENCH := liblmdb-dev linux-perf python3 redis-server redis-tools

@@ -9,6 +9,8 @@
 #ifndef TESTS_CRASH_CLIENT_H
 #define TESTS_CRASH_CLIENT_H
 
+#include <stdatomic.h>
+
 #include "tests/crash/workload.h"
 
 #define MAX_OPS 60000 /* one client sends in one round; it pauses for good there */
@@ -37,7 +39,8 @@ struct load {
     int client, port, ack_fd;
     uint64_t seed, first; /* number of the first operation of this round */
     /* out */
-    uint64_t sent, acknowledged;        /* numbers of operations: [first, first + sent) were sent */
+    uint64_t sent;                      /* operations [first, first + sent) were sent */
+    _Atomic uint64_t acknowledged;      /* of them, the first so many; read by others, too */
     int64_t *sent_at, *acknowledged_at; /* ns, by number - first; 0: never */
     char error[256];                    /* an error reply or a broken promise; empty: none */
 };

@@ -4,6 +4,7 @@
 #ifndef TESTS_CRASH_SERVER_H
 #define TESTS_CRASH_SERVER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct server {
@@ -12,6 +13,7 @@ struct server {
     char directory[512]; /* of the data */
     char log[560];
     const char *const *options; /* more directives, up to NULL */
+    bool lose_syncs;            /* a fault: fdatasync does nothing and says that it did */
     int port;
     pid_t pid; /* 0: not running */
 };
