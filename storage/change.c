@@ -1,7 +1,9 @@
 /*
  * change.c - the public functions that change a tree: arguments, room, the change, its log record.
  *
- * A change that fails in the middle leaves the transaction good for rolling back only.
+ * A change that fails in the middle leaves the transaction good for rolling back only. It is logged
+ * before it is made: what the caller gives may be what it read in this transaction, and may be gone
+ * with the change (a long run that the transaction made itself is free as soon as it is dropped).
  *
  * Threads: the transaction's.
  */
@@ -20,10 +22,8 @@ static int usable(const struct ps_txn *txn, ps_tree tree)
     return tree < txn->state->ntrees && txn->state->trees[tree].name != NULL ? 0 : PS_NOTFOUND;
 }
 
-static int done(struct ps_txn *txn, int rc, uint8_t op, ps_tree tree, struct ps_slice key,
-                struct ps_slice value)
+static int done(struct ps_txn *txn, int rc)
 {
-    rc = rc == 0 ? txn_log(txn, op, tree, key, value) : rc;
     txn->error = rc;
     return rc;
 }
@@ -101,7 +101,11 @@ static int room_for_long(struct ps_txn *txn, ps_tree tree, const struct put *put
         rc = rc == 0 ? txn_make_room(txn, room) : rc;
         rc = rc == 0 ? usable(txn, tree) : rc;
         /* While it waited, the transaction may have begun anew from another state. */
-    } while (rc == 0 && txn->changes != began && drop_runs(txn, room) == 0);
+        if (rc != 0 || txn->changes == began) {
+            return rc;
+        }
+        rc = drop_runs(txn, room);
+    } while (rc == 0);
     return rc;
 }
 
@@ -127,7 +131,8 @@ static int put_long(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struc
         atomic_store_explicit(&store->file_keys, true, memory_order_relaxed);
     }
     txn->group->weight += (key.len + value.len) / BYTES_AN_OP;
-    return done(txn, tree_put(txn, tree, &put), OP_PUT, tree, key, value);
+    rc = txn_log(txn, OP_PUT, tree, key, value);
+    return done(txn, rc == 0 ? tree_put(txn, tree, &put) : rc);
 }
 
 /* ---- the public functions ---------------------------------------------------------------------
@@ -150,7 +155,10 @@ int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slic
     } else if (rc == 0) {
         struct put put = {.key = key, .value = value};
         rc = ps_reserve(txn, 1, key.len + value.len + 1);
-        rc = rc == 0 ? done(txn, tree_put(txn, tree, &put), OP_PUT, tree, key, value) : rc;
+        if (rc == 0) {
+            rc = txn_log(txn, OP_PUT, tree, key, value);
+            rc = done(txn, rc == 0 ? tree_put(txn, tree, &put) : rc);
+        }
     }
     free(key_copy);
     free(value_copy);
@@ -168,7 +176,10 @@ int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
     rc = rc == 0 ? tree_find(txn, tree, key) : rc;
     rc = rc == 0 ? take_out(txn->view.store, &key, &copy) : rc;
     rc = rc == 0 ? txn_make_room(txn, &room) : rc;
-    rc = rc == 0 ? done(txn, tree_delete(txn, tree, key), OP_DELETE, tree, key, nothing) : rc;
+    if (rc == 0) {
+        rc = txn_log(txn, OP_DELETE, tree, key, nothing);
+        rc = done(txn, rc == 0 ? tree_delete(txn, tree, key) : rc);
+    }
     free(copy);
     return rc;
 }
@@ -180,7 +191,11 @@ int ps_clear(struct ps_txn *txn, ps_tree tree)
         return rc;
     }
     rc = ps_reserve(txn, 1, 0);
-    return rc != 0 ? rc : done(txn, tree_clear(txn, tree), OP_CLEAR, tree, nothing, nothing);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = txn_log(txn, OP_CLEAR, tree, nothing, nothing);
+    return done(txn, rc == 0 ? tree_clear(txn, tree) : rc);
 }
 
 int ps_tree_create(struct ps_txn *txn, struct ps_slice name, ps_tree *tree)
@@ -212,7 +227,7 @@ int ps_tree_create(struct ps_txn *txn, struct ps_slice name, ps_tree *tree)
         txn->state->ntrees++;
     }
     *tree = i;
-    return done(txn, 0, OP_CREATE, i, name, nothing);
+    return done(txn, txn_log(txn, OP_CREATE, i, name, nothing));
 }
 
 int ps_tree_drop(struct ps_txn *txn, ps_tree tree)
@@ -222,9 +237,10 @@ int ps_tree_drop(struct ps_txn *txn, ps_tree tree)
     if (rc != 0) {
         return rc;
     }
-    rc = tree_clear(txn, tree);
+    rc = txn_log(txn, OP_DROP, tree, nothing, nothing);
+    rc = rc == 0 ? tree_clear(txn, tree) : rc;
     if (rc == 0) {
         txn->state->trees[tree].name = NULL;
     }
-    return done(txn, rc, OP_DROP, tree, nothing, nothing);
+    return done(txn, rc);
 }

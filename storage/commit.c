@@ -47,7 +47,8 @@ int log_room(struct ps_store *store, uint64_t bytes)
     struct ps_txn *txn = &store->txn;
     uint64_t reserved = txn->group->ops.n + bytes; /* with what it has gathered */
     txn->reserved_log = txn->reserved_log < reserved ? reserved : txn->reserved_log;
-    if (store->log_allowance >= (int64_t)txn->reserved_log && store->log_allowance_commits > 0) {
+    uint64_t wanted = txn->reserved_log + pieces_spare(txn);
+    if (store->log_allowance >= (int64_t)wanted && store->log_allowance_commits > 0) {
         return 0;
     }
     struct ps_fault fault = {0};
@@ -60,7 +61,7 @@ int log_room(struct ps_store *store, uint64_t bytes)
         commits += g->status == GROUP_QUEUED;
     }
     pthread_mutex_unlock(&store->mu);
-    uint64_t needed = waiting + txn->reserved_log;
+    uint64_t needed = waiting + wanted;
     bool tight = now_ms() < store->log_tight_until;
     int rc = 0;
     if (!tight) {
@@ -75,7 +76,7 @@ int log_room(struct ps_store *store, uint64_t bytes)
     if (rc != 0) {
         return store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s", fault.what);
     }
-    store->log_allowance = (int64_t)txn->reserved_log + (tight ? 0 : ALLOWANCE_BYTES);
+    store->log_allowance = (int64_t)wanted + (tight ? 0 : ALLOWANCE_BYTES);
     store->log_allowance_commits = tight ? 1 : ALLOWANCE_COMMITS;
     return 0;
 }

@@ -119,6 +119,14 @@ void store_message(struct ps_store *store, int level, const char *format, ...)
     store->options.on_message(store->options.arg, level, text);
 }
 
+bool store_is_poisoned(struct ps_store *store)
+{
+    pthread_mutex_lock(&store->mu);
+    bool poisoned = store->poisoned != 0;
+    pthread_mutex_unlock(&store->mu);
+    return poisoned;
+}
+
 int store_poison(struct ps_store *store, int rc)
 {
     pthread_mutex_lock(&store->mu);

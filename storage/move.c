@@ -80,15 +80,6 @@ void move_undo(struct ps_snapshot *snap)
     snap->view.state = NULL;
 }
 
-/* No more writes: nobody waits for slots. */
-static bool is_poisoned(struct ps_store *store)
-{
-    pthread_mutex_lock(&store->mu);
-    bool poisoned = store->poisoned != 0;
-    pthread_mutex_unlock(&store->mu);
-    return poisoned;
-}
-
 /* The slots that the snapshot saw may be free now. */
 static void report(struct ps_store *store, int rc, uint64_t pages)
 {
@@ -111,7 +102,7 @@ int ps_snapshot_move(struct ps_snapshot *snap)
     if (stamp == 0 || (stamp & FILE_ONLY)) {
         return 0;
     }
-    if (is_poisoned(store)) {
+    if (store_is_poisoned(store)) { /* no more writes: nobody waits for slots */
         atomic_store_explicit(&slot->asked, 0, memory_order_relaxed);
         return 0;
     }

@@ -12,7 +12,7 @@ int ps_get_part(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_
     struct ps_store *store = view->store;
     const struct state *state = view->state;
     if (state == NULL || tree >= state->ntrees) {
-        return PS_NOTFOUND;
+        return nothing_there(view);
     }
     const struct page *leaf;
     unsigned i;

@@ -12,7 +12,8 @@
  *     OP_RELEASE) that says which one: with it end all that were opened after it, whose own marks
  *     may have been cut.
  *  O3 A transaction that ends without committing begins a new epoch of the log, which ends the old
- *     one before its first piece.
+ *     one before its first piece. The segment that the epoch begins with is there before the first
+ *     piece is written: aborting must not fail because the disk is full.
  *  O4 After a failed write the log goes on in a new epoch, too; the transaction has lost what it
  *     wrote, and can only be aborted.
  *
@@ -34,6 +35,12 @@ static uint64_t bound(const struct ps_store *store)
 {
     uint64_t part = (store->arena.capacity << store->page_shift) / PIECES_PART;
     return part < PIECES_MOST ? part : PIECES_MOST;
+}
+
+uint64_t pieces_spare(const struct ps_txn *txn)
+{
+    const struct ps_store *store = txn->view.store;
+    return txn->in_pieces || txn->reserved_log >= bound(store) ? log_segment_size(store->log) : 0;
 }
 
 static int pieces_write_more(struct ps_txn *txn, struct ps_slice more);

@@ -242,7 +242,7 @@ static int descend(const struct descent *d, const struct ps_view *view, ps_tree 
     const struct state *state = view->state;
     *value = (struct ps_slice){NULL, 0};
     if (state == NULL || tree >= state->ntrees || state->trees[tree].root.ref == 0) {
-        return PS_NOTFOUND;
+        return nothing_there(view);
     }
     struct child child = state->trees[tree].root;
     const struct page *parent = NULL, *p;

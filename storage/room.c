@@ -189,9 +189,11 @@ int room_for_savepoint(struct ps_txn *txn)
 {
     struct ps_store *store = txn->view.store;
     if (txn->whole && is_fresh(txn)) {
-        return wait_until_free(store, txn, least_for_whole(store));
+        int rc = wait_until_free(store, txn, least_for_whole(store));
+        return rc == PS_NOSPACE ? 0 : rc; /* it may be about to delete */
     }
-    return spill_for_savepoint(txn);
+    return spill_for_savepoint(
+        txn); /* PS_NOSPACE: it would keep what the rest has no room beside */
 }
 
 /* `all`: slots that everything asked for may take; `one`: what its largest part may take. */
@@ -268,7 +270,11 @@ static int make_room(struct ps_txn *txn, struct room *room)
         uint64_t log = room->log_bytes;
         rc = log_room(store, part && log > LOG_AHEAD ? LOG_AHEAD : log);
     }
-    return rc == 0 && runs > 0 ? take_runs(txn, room) : rc;
+    if (rc == 0 && (runs > 0 || room->file_pages > 0)) {
+        txn_advance(txn); /* a place taken again within the transaction has another birth */
+        rc = take_runs(txn, room);
+    }
+    return rc;
 }
 
 static int64_t coarse_ms(void)

@@ -10,7 +10,8 @@
  *                       the writer; keys and values over 65 KiB to the file: file_run.c).
  *
  * Stamps, births and deaths (numbers of the invariants are used in the other files):
- *  I1 Stamps rise by every transaction and savepoint and are never used twice, across restarts too.
+ *  I1 Stamps rise by every transaction and savepoint, and before pages of the file are taken in
+ *     one, and are never used twice, across restarts too.
  *  I2 A page is part of the states whose stamp is in [birth, death). A published page is never
  *     written; a page may be changed in place only if its birth is >= the transaction's base.
  *  I3 A page is reused only when no pinned stamp is in [birth, death): announced readers, the
@@ -336,6 +337,7 @@ void store_message(struct ps_store *store, int level, const char *format, ...)
 int errno_code(int negative_errno);
 /* No more writes; answers rc. mu not held. */
 int store_poison(struct ps_store *store, int rc);
+bool store_is_poisoned(struct ps_store *store);
 
 /* ---- snapshots (snapshot.c) ------------------------------------------------------------------ */
 
@@ -476,6 +478,8 @@ int pieces_write(struct ps_txn *txn);
 int pieces_mark(struct ps_txn *txn, uint8_t op, unsigned savepoint);
 /* The transaction ends without committing: what it wrote to the log is dead. */
 void pieces_abandon(struct ps_txn *txn);
+/* Bytes of log that must be left when what is reserved was written, for ending without a commit. */
+uint64_t pieces_spare(const struct ps_txn *txn);
 
 /* ---- trees (tree.c, tree_balance.c, rebuild.c) ---------------------------------------------- */
 

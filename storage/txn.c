@@ -256,7 +256,7 @@ int ps_savepoint(struct ps_txn *txn)
         return txn->error != 0 ? txn->error : PS_LIMIT;
     }
     int rc = room_for_savepoint(txn);
-    if (rc != 0 && rc != PS_NOSPACE) {
+    if (rc != 0) {
         return rc;
     }
     struct savepoint *s = &txn->savepoints[txn->nsavepoints];

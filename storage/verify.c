@@ -51,8 +51,13 @@ static uint64_t pages_in_file(struct ps_store *store)
     return atomic_load_explicit(&store->file_pages, memory_order_acquire);
 }
 
-static int damaged(struct ps_store *store, page_ref ref, const char *what)
+/* Damage; unless no published state has the page: then it is what a running transaction could not
+ * write, before the store was poisoned for that. */
+static int damaged(struct ps_store *store, page_ref ref, uint64_t birth, const char *what)
 {
+    if (birth > stamp_of(atomic_load(&store->published)) && store_is_poisoned(store)) {
+        return PS_POISONED;
+    }
     return store_fault(store, PS_CORRUPT, 0, store->file_path, ref << store->page_shift,
                        "page %llu: %s", (unsigned long long)ref, what);
 }
@@ -121,21 +126,22 @@ int page_verify(struct ps_store *store, const struct child *child, unsigned leve
 {
     page_ref ref = child->ref;
     if (ref < META_RESERVED >> store->page_shift || ref >= pages_in_file(store)) {
-        return damaged(store, ref, "outside the file");
+        return damaged(store, ref, child->birth, "outside the file");
     }
     const struct page *p = page_at(store, ref);
     if (p->crc != page_crc(p, store->page_size)) {
-        return damaged(store, ref, "checksum does not match");
+        return damaged(store, ref, child->birth, "checksum does not match");
     }
     if (p->number != ref || p->birth != child->birth) {
-        return damaged(store, ref, "stale or misplaced page (number or birth is another's)");
+        return damaged(store, ref, child->birth,
+                       "stale or misplaced page (number or birth is another's)");
     }
     if (p->kind != (level == 0 ? PAGE_LEAF : PAGE_BRANCH) || p->level != level) {
-        return damaged(store, ref, "wrong kind or level");
+        return damaged(store, ref, child->birth, "wrong kind or level");
     }
     const char *problem = node_problem(store, p);
     if (problem != NULL) {
-        return damaged(store, ref, problem);
+        return damaged(store, ref, child->birth, problem);
     }
     remember(store, ref);
     return 0;
@@ -157,14 +163,15 @@ static int head_verify(struct ps_store *store, const struct run_ref *run)
     const struct page *p = page_at(store, run->ref);
     uint64_t pieces = (run->len + RUN_PIECE - 1) / RUN_PIECE;
     if (!run_ok(store, run, 0)) {
-        return damaged(store, run->ref, "overflow run outside the file");
+        return damaged(store, run->ref, run->birth, "overflow run outside the file");
     }
     if (p->kind != PAGE_FILE_RUN || p->number != run->ref || p->birth != run->birth ||
         p->run_len != run->len) {
-        return damaged(store, run->ref, "stale or misplaced overflow run");
+        return damaged(store, run->ref, run->birth, "stale or misplaced overflow run");
     }
     if (p->crc != page_crc(p, PAGE_HEADER + 4 * (size_t)pieces)) {
-        return damaged(store, run->ref, "checksum of the head of an overflow run does not match");
+        return damaged(store, run->ref, run->birth,
+                       "checksum of the head of an overflow run does not match");
     }
     return 0;
 }
@@ -180,7 +187,7 @@ static int piece_verify(struct ps_store *store, const struct run_ref *run, uint6
         char what[96];
         snprintf(what, sizeof what, "checksum of piece %llu of an overflow run does not match",
                  (unsigned long long)i);
-        return damaged(store, page, what);
+        return damaged(store, page, run->birth, what);
     }
     remember(store, page);
     atomic_fetch_add_explicit(&store->run_pieces_verified, 1, memory_order_relaxed);
@@ -211,7 +218,7 @@ int run_verify_part(struct ps_store *store, const struct run_ref *run, uint64_t 
     uint64_t first = from / RUN_PIECE;
     uint64_t end = (to + RUN_PIECE - 1) / RUN_PIECE;
     if (!run_ok(store, run, 0) || to > run->len) {
-        return damaged(store, run->ref, "overflow run outside the file");
+        return damaged(store, run->ref, run->birth, "overflow run outside the file");
     }
     bool all = first == 0 && end == (run->len + RUN_PIECE - 1) / RUN_PIECE;
     while (!all && first < end && page_is_verified(store, piece_page(store, run, first))) {
@@ -226,15 +233,15 @@ int run_verify(struct ps_store *store, const struct run_ref *run)
         return pieces_verify(store, run, 0, (run->len + RUN_PIECE - 1) / RUN_PIECE);
     }
     if (!run_ok(store, run, 0)) {
-        return damaged(store, run->ref, "overflow run outside the file");
+        return damaged(store, run->ref, run->birth, "overflow run outside the file");
     }
     const struct page *p = page_at(store, run->ref);
     if (p->kind != PAGE_OVERFLOW || p->number != run->ref || p->birth != run->birth ||
         p->run_len != run->len) {
-        return damaged(store, run->ref, "stale or misplaced overflow run");
+        return damaged(store, run->ref, run->birth, "stale or misplaced overflow run");
     }
     if (p->crc != page_crc(p, PAGE_HEADER + (size_t)run->len)) {
-        return damaged(store, run->ref, "checksum of an overflow run does not match");
+        return damaged(store, run->ref, run->birth, "checksum of an overflow run does not match");
     }
     remember(store, run->ref);
     return 0;

@@ -328,6 +328,14 @@ static void a_failed_write_poisons_and_leaves_the_state_before(void **state)
         rc = ps_put(txn, f->tree, key_of(key, i), (struct ps_slice){"a value", 7});
     assert_int_equal(rc, PS_POISONED);
     assert_int_equal(ps_put(txn, f->tree, text("k"), text("v")), PS_POISONED);
+    unsigned unread = 0;
+    for (unsigned i = 0; i < 3000; i++) { /* no word of damage */
+        struct ps_slice value;
+        rc = ps_get(ps_txn_view(txn), f->tree, key_of(key, i), &value);
+        assert_true(rc == 0 || rc == PS_POISONED);
+        unread += rc != 0;
+    }
+    assert_true(unread > 0);
     assert_int_equal(ps_commit(txn, PS_NONE, NULL), PS_POISONED);
     expect_stored(f, 100, 'a');
     assert_int_equal(ps_begin(f->store, &txn), PS_POISONED);
@@ -362,6 +370,63 @@ static void a_full_disk_refuses_and_the_transaction_can_still_end(void **state)
     struct ps_snapshot *snap = fixture_snapshot(f);
     assert_count(f, ps_snapshot_view(snap), n - 1);
     ps_snapshot_free(snap);
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+    fixture_close(f, false);
+    fault_vfs_free(files);
+}
+
+static void on_a_full_disk_a_savepoint_that_would_keep_too_much_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct fault_vfs *files = fault_vfs_new();
+    f->options.vfs = fault_vfs(files);
+    f->options.durability = PS_NONE;
+    small_memory(f);
+    struct ps_txn *txn = begin_whole(f);
+    put_range(f, txn, 0, 900, 'a');
+    assert_true(spilled(f) == 0 && txn->own_slots > SLOTS / 8);
+    fault_vfs_full(files, true);
+    page_ref first;
+    uint32_t got; /* others take what there is */
+    while (space_alloc(&f->store->space, 1, 64, &first, &got) == 0) {
+    }
+    assert_int_equal(ps_savepoint(txn), PS_NOSPACE);
+    assert_int_equal(txn->nsavepoints, 0);
+    fault_vfs_full(files, false);
+    assert_int_equal(ps_savepoint(txn), 0);
+    put_range(f, txn, 900, 9000, 'a');
+    fixture_commit(txn);
+    expect_stored(f, 9000, 'a');
+    fixture_close(f, false);
+    fault_vfs_free(files);
+}
+
+static void an_abort_on_a_full_disk_ends_what_went_to_the_log(void **state)
+{
+    struct fixture *f = *state;
+    struct fault_vfs *files = fault_vfs_new();
+    f->options.vfs = fault_vfs(files);
+    small_memory(f);
+    fixture_put(f, "before", "1");
+    for (unsigned round = 0; round < 3; round++) {
+        struct ps_txn *txn = begin_whole(f);
+        put_range(f, txn, 0, 2000, 'a');
+        assert_true(txn->in_pieces);
+        fault_vfs_full(files, true);
+        char key[16];
+        int rc = 0;
+        for (unsigned n = 2000; rc == 0 && n < 200000; n++)
+            rc = ps_put(txn, f->tree, key_of(key, n % 3000), (struct ps_slice){"a value", 7});
+        assert_int_equal(rc, PS_NOSPACE);
+        ps_abort(txn);
+        txn = fixture_begin(f);
+        assert_int_equal(ps_delete(txn, f->tree, text("before")), round == 0 ? 0 : PS_NOTFOUND);
+        fixture_commit(txn);
+        fault_vfs_full(files, false);
+        expect_stored(f, 0, 'a');
+    }
+    fixture_reopen(f, false);
+    expect_stored(f, 0, 'a');
     assert_int_equal(ps_check(f->store, NULL, NULL), 0);
     fixture_close(f, false);
     fault_vfs_free(files);
@@ -424,6 +489,8 @@ int main(void)
         STORE_TEST(a_sorted_load_is_written_in_long_pieces),
         STORE_TEST(a_failed_write_poisons_and_leaves_the_state_before),
         STORE_TEST(a_full_disk_refuses_and_the_transaction_can_still_end),
+        STORE_TEST(on_a_full_disk_a_savepoint_that_would_keep_too_much_is_refused),
+        STORE_TEST(an_abort_on_a_full_disk_ends_what_went_to_the_log),
         STORE_TEST(a_commit_whose_log_fails_gives_its_pages_back),
         STORE_TEST(within_its_share_a_transaction_is_told_to_commit_and_never_if_it_must_be_whole),
     };

@@ -342,6 +342,9 @@ static void check_ended(struct world *w, struct ps_cursor *c)
     assert_int_equal(ps_get(view, w->f->tree, text("key 00001"), &value), PS_ENDED);
     ps_get_many(view, &lookup, 1);
     assert_int_equal(lookup.rc, PS_ENDED);
+    assert_int_equal(ps_get_part(view, w->f->tree, text("key 00001"), 0, 1, &value, &n), PS_ENDED);
+    assert_int_equal(ps_touch(view, w->f->tree, text("key 00001"), 0, &value), PS_ENDED);
+    assert_int_equal(ps_probe(view, w->f->tree, text("key 00001"), 1, NULL, &value), PS_ENDED);
     assert_int_equal(ps_count(view, w->f->tree, &n), PS_ENDED);
     assert_int_equal(ps_rank(view, w->f->tree, text("key 00001"), &n), PS_ENDED);
     assert_int_equal(ps_count_range(view, w->f->tree, NULL, NULL, &n), PS_ENDED);
