@@ -1,7 +1,9 @@
 /*
  * cmd_string.c - GET, SET and their relatives: whole values.
  *
- * Invariant: a handler answers errors, and makes room, before its first change.
+ * Invariants: a handler answers errors, and makes room, before its first change. It makes room
+ * before it answers an old value in chunks as well: that may keep a state (ctx->hold), in whose
+ * dirty memory the room may be.
  * Threads: command.h. Crash: a change is part of the unit's transaction.
  */
 #include "server/commands/cmd_data.h"
@@ -36,26 +38,43 @@ static bool store(struct command_ctx *ctx, const struct key_entry *old, struct p
            object_put_string(ctx, key, old, record_string_encoding(value), value, expire_ms);
 }
 
+/* The old value, of a command that writes: the client has read it. As write_value. */
+static bool write_old(struct command_ctx *ctx, const struct key_entry *old)
+{
+    object_count(ctx, old);
+    return write_value(ctx, old);
+}
+
+static bool in_chunks(const struct key_entry *entry)
+{
+    return entry->state == KEY_LIVE && entry->record.chunked;
+}
+
 /* SET with its options parsed and its time computed (0: none). */
 static void set_generic(struct command_ctx *ctx, struct ps_slice value, unsigned flags,
                         int64_t expire_ms)
 {
+    struct ps_slice key = ctx->argv[1];
     struct key_entry old;
 
-    if (!object_key_fits(ctx, ctx->argv[1]) || !object_find(ctx, ctx->argv[1], &old))
+    if (!object_key_fits(ctx, key) || !object_find(ctx, key, &old))
         return;
     bool live = old.state == KEY_LIVE;
+    bool stores = !(flags & OPT_NX && live) && !(flags & OPT_XX && !live);
+    if (flags & OPT_KEEPTTL)
+        expire_ms = object_expire(&old);
     if (flags & OPT_GET) {
-        if (!object_expect(ctx, &old, RECORD_STRING) || !write_value(ctx, &old))
+        if (!object_expect(ctx, &old, RECORD_STRING) ||
+            (stores && in_chunks(&old) &&
+             !object_reserve_put(ctx, key, &old, value.len, expire_ms)) ||
+            !write_old(ctx, &old))
             return;
     }
-    if ((flags & OPT_NX && live) || (flags & OPT_XX && !live)) {
+    if (!stores) {
         if (!(flags & OPT_GET))
             resp_write_null(ctx->out);
         return;
     }
-    if (flags & OPT_KEEPTTL)
-        expire_ms = object_expire(&old);
     if (store(ctx, &old, value, expire_ms) && !(flags & OPT_GET))
         resp_write_ok(ctx->out);
 }
@@ -113,7 +132,8 @@ void cmd_getdel(struct command_ctx *ctx)
     struct key_entry old;
 
     if (!object_find(ctx, ctx->argv[1], &old) || !object_expect(ctx, &old, RECORD_STRING) ||
-        !write_value(ctx, &old))
+        (in_chunks(&old) && command_reserve(ctx, KEYSPACE_DELETE_OPS, 0) != 0) ||
+        !write_old(ctx, &old))
         return;
     if (old.state == KEY_LIVE && command_reserve(ctx, KEYSPACE_DELETE_OPS, 0) == 0)
         object_delete(ctx, ctx->argv[1], &old);
@@ -128,7 +148,7 @@ void cmd_getex(struct command_ctx *ctx)
     if (!options_of_getex(ctx, &options) || !object_find(ctx, ctx->argv[1], &old))
         return;
     if (old.state != KEY_LIVE) {
-        resp_write_null(ctx->out);
+        write_old(ctx, &old);
         return;
     }
     if (!object_expect(ctx, &old, RECORD_STRING))
@@ -136,8 +156,13 @@ void cmd_getex(struct command_ctx *ctx)
     if ((options.flags & OPT_TIME) &&
         !option_expire_time(ctx, options.expire, options.flags, &expire_ms))
         return;
-    if (!write_value(ctx, &old))
-        return;
-    if (options.flags & OPT_TIME || (options.flags & OPT_PERSIST && old.record.expire_ms != 0))
+    bool sets =
+        options.flags & OPT_TIME || (options.flags & OPT_PERSIST && old.record.expire_ms != 0);
+    if (sets && in_chunks(&old)) {
+        object_hold_payload(ctx, &old.record);
+        if (!object_reserve_expire(ctx, ctx->argv[1], &old, expire_ms))
+            return;
+    }
+    if (write_old(ctx, &old) && sets)
         object_set_expire(ctx, ctx->argv[1], &old, expire_ms);
 }

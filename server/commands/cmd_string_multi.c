@@ -23,7 +23,7 @@ static bool mget_batch(struct command_ctx *ctx, size_t first, size_t n)
         ctx->rc = keyspace_found(&lookups[i], ctx->now_ms, &entry);
         if (ctx->rc < 0)
             return false;
-        keyspace_count_lookup(ctx->keyspace, ctx->view, entry.state == KEY_LIVE);
+        object_count(ctx, &entry);
         if (entry.state == KEY_EXPIRED && ctx->hint_expired)
             ctx->hint_expired(ctx, ctx->db, ctx->argv[first + i]);
         if (entry.state != KEY_LIVE || entry.record.type != RECORD_STRING)

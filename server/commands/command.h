@@ -171,13 +171,15 @@ struct command_ctx {
     struct ps_view *view; /* what reads see; NULL only for COST_STATE */
     struct ps_txn *txn;   /* COST_WRITE only */
     struct resp_out *out;
-    int64_t now_ms; /* Unix time, frozen for the call (in a unit and in EXEC for all of it) and
-                     * never earlier than that of any unit that was published */
-    unsigned db;    /* the session's database when the call began */
-    int rc;         /* out: 0, or a negative ps_error (see invariant 2) */
-    bool in_exec;   /* runs inside EXEC */
-    bool reserved;  /* room for all of it was made: command_reserve() has nothing to do */
-    bool changed;   /* set by the handler (or keyspace code) right before its first change */
+    int64_t now_ms;      /* Unix time, frozen for the call (in a unit and in EXEC for all of it) and
+                          * never earlier than that of any unit that was published */
+    unsigned db;         /* the session's database when the call began */
+    int rc;              /* out: 0, or a negative ps_error (see invariant 2) */
+    size_t hits, misses; /* out: keys looked up for the client; the runner counts them once, however
+                          * often the handler has to run */
+    bool in_exec;        /* runs inside EXEC */
+    bool reserved;       /* room for all of it was made: command_reserve() has nothing to do */
+    bool changed;        /* set by the handler (or keyspace code) right before its first change */
     const struct ps_lookup *found; /* result for argv[first_key] in `keys`, or NULL: look up */
     /* Tells the writer that a read met an expired key. NULL where nobody listens. */
     void (*hint_expired)(struct command_ctx *ctx, unsigned db, struct ps_slice key);

@@ -21,7 +21,7 @@ bool object_read(struct command_ctx *ctx, size_t arg, struct key_entry *entry)
         object_find(ctx, ctx->argv[arg], entry);
     if (ctx->rc < 0)
         return false;
-    keyspace_count_lookup(ctx->keyspace, ctx->view, entry->state == KEY_LIVE);
+    object_count(ctx, entry);
     if (entry->state == KEY_EXPIRED && ctx->hint_expired)
         ctx->hint_expired(ctx, ctx->db, ctx->argv[arg]);
     return true;
@@ -167,9 +167,17 @@ void object_hold_payload(struct command_ctx *ctx, struct record *record)
 {
     uint8_t *room = keyspace_payload_room(ctx->keyspace);
 
-    if (record->payload.len > 0)
+    if (record->payload.len > 0 && record->payload.data != room)
         memcpy(room, record->payload.data, record->payload.len);
     record->payload.data = room;
+}
+
+bool object_reserve_expire(struct command_ctx *ctx, struct ps_slice key,
+                           const struct key_entry *old, int64_t expire_ms)
+{
+    if (expire_ms != 0 && expire_ms <= ctx->now_ms)
+        return command_reserve(ctx, KEYSPACE_DELETE_OPS, 0) == 0;
+    return object_reserve_put(ctx, key, old, old->record.payload.len, expire_ms);
 }
 
 bool object_set_expire(struct command_ctx *ctx, struct ps_slice key, const struct key_entry *old,
@@ -179,10 +187,10 @@ bool object_set_expire(struct command_ctx *ctx, struct ps_slice key, const struc
 
     object_hold_payload(ctx, &record);
     record.expire_ms = expire_ms;
-    if (record_expired(&record, ctx->now_ms))
-        return command_reserve(ctx, KEYSPACE_DELETE_OPS, 0) == 0 && object_delete(ctx, key, old);
-    if (!object_reserve_put(ctx, key, old, record.payload.len, expire_ms))
+    if (!object_reserve_expire(ctx, key, old, expire_ms))
         return false;
+    if (record_expired(&record, ctx->now_ms))
+        return object_delete(ctx, key, old);
     ctx->changed = true;
     ctx->rc = keyspace_put(ctx->keyspace, ctx->txn, ctx->db, key, old, &record, ctx->now_ms);
     return ctx->rc == 0;

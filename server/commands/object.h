@@ -15,6 +15,12 @@ bool object_read(struct command_ctx *ctx, size_t arg, struct key_entry *entry);
 
 /* Looks a key up for a writing command: in the transaction, uncounted. */
 bool object_find(struct command_ctx *ctx, struct ps_slice key, struct key_entry *entry);
+/* Counts a hit or a miss, of a writing command that answers what was there. */
+static inline void object_count(struct command_ctx *ctx, const struct key_entry *entry)
+{
+    ctx->hits += entry->state == KEY_LIVE;
+    ctx->misses += entry->state != KEY_LIVE;
+}
 
 /* True unless the key is live and holds another type: then the error WRONGTYPE. */
 bool object_expect(struct command_ctx *ctx, const struct key_entry *entry, enum record_type type);
@@ -31,6 +37,10 @@ bool object_reserve_put(struct command_ctx *ctx, struct ps_slice key, const stru
 /* The same for changing `len` bytes of a string whose bytes are rows, or will be from now on. */
 bool object_reserve_chunks(struct command_ctx *ctx, struct ps_slice key,
                            const struct key_entry *old, uint64_t len);
+
+/* The same for object_set_expire. */
+bool object_reserve_expire(struct command_ctx *ctx, struct ps_slice key,
+                           const struct key_entry *old, int64_t expire_ms);
 
 /* Copies a record's payload to the keyspace's room, so that it outlives making room for changes. */
 void object_hold_payload(struct command_ctx *ctx, struct record *record);

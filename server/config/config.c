@@ -6,7 +6,9 @@
  * the same values as what they name. client-output-buffer-limit lives in `output`.
  *
  * Threads: numbers are atomics; texts are guarded by config->lock, changes by config->setting,
- * which is held while the listener works: it must not call config_set.
+ * which is held while the listener works: it must not call config_set. A change of durability waits
+ * for the writer, which may be in an EXEC that sets something else: `setting` is let go of
+ * meanwhile, and `waiting` keeps others that wait like that away.
  */
 #include "server/config/cgroup.h"
 #include "server/config/config_private.h"
@@ -197,6 +199,7 @@ struct config *config_new(void)
     if (config == NULL) {
         return NULL;
     }
+    pthread_mutex_init(&config->waiting, NULL);
     pthread_mutex_init(&config->setting, NULL);
     pthread_mutex_init(&config->lock, NULL);
     for (int id = 0; id < CONFIG_COUNT; id++) {
@@ -221,6 +224,7 @@ void config_free(struct config *config)
         free(config->texts[id]);
     }
     if (config != NULL) {
+        pthread_mutex_destroy(&config->waiting);
         pthread_mutex_destroy(&config->setting);
         pthread_mutex_destroy(&config->lock);
     }
@@ -404,15 +408,30 @@ static enum config_set_result find_rows(const struct config_change *changes, siz
     return CONFIG_SET_OK;
 }
 
+/* Whether applying it waits for the writer. */
+static bool waits(int id)
+{
+    return id == CONFIG_DURABILITY || id == CONFIG_APPENDFSYNC;
+}
+
 static int ask_listener(struct config *config, int id, char reason[CONFIG_REASON])
 {
     const char *why = NULL;
-    if (config->listener != NULL &&
-        config->listener(config->listener_arg, config_target(id), &why) != 0) {
-        config_refuse(reason, "%s", why != NULL ? why : "failed to apply");
-        return -1;
+    int rc;
+    if (config->listener == NULL) {
+        return 0;
     }
-    return 0;
+    if (waits(id)) {
+        pthread_mutex_unlock(&config->setting);
+    }
+    rc = config->listener(config->listener_arg, config_target(id), &why);
+    if (waits(id)) {
+        pthread_mutex_lock(&config->setting);
+    }
+    if (rc != 0) {
+        config_refuse(reason, "%s", why != NULL ? why : "failed to apply");
+    }
+    return rc != 0 ? -1 : 0;
 }
 
 /* Assigns all, then tells the listener. `told`: how many it was asked about. */
@@ -435,15 +454,29 @@ static int apply(struct config *config, const struct config_change *changes, con
     return 0;
 }
 
-static void take_back(struct config *config, const int *ids, char *const *before, size_t n,
+/* A value before a change. Not all numbers are what assigning their text would make of them:
+ * maxclients may have been fitted to the machine, and appendfsync has no word for none. */
+struct earlier {
+    char *text;
+    int64_t given, number;
+};
+
+static enum config_id number_of(int id)
+{
+    return id == CONFIG_APPENDFSYNC ? CONFIG_DURABILITY : config_target(id);
+}
+
+static void take_back(struct config *config, const int *ids, const struct earlier *before, size_t n,
                       size_t told)
 {
     char unused[CONFIG_REASON];
     for (size_t i = 0; i < n; i++) {
-        const char *old = before[i];
+        const char *old = before[i].text;
         if (old != NULL) {
             config_assign(config, ids[i], &old, 1, unused);
         }
+        config->given[number_of(ids[i])] = before[i].given;
+        config->numbers[number_of(ids[i])] = before[i].number;
     }
     for (size_t i = 0; i < told; i++) {
         ask_listener(config, ids[i], unused);
@@ -454,11 +487,13 @@ static enum config_set_result set_found(struct config *config, const struct conf
                                         const int *ids, size_t n, size_t *bad,
                                         char reason[CONFIG_REASON])
 {
-    char **before = calloc(n, sizeof(*before));
+    struct earlier *before = calloc(n, sizeof(*before));
     size_t told = 0;
     int rc = -1;
     for (size_t i = 0; before != NULL && i < n; i++) {
-        before[i] = config_given(config, ids[i]);
+        enum config_id number = number_of(ids[i]);
+        before[i] = (struct earlier){config_given(config, ids[i]), config->given[number],
+                                     config->numbers[number]};
     }
     if (before == NULL) {
         config_refuse(reason, "out of memory");
@@ -472,7 +507,7 @@ static enum config_set_result set_found(struct config *config, const struct conf
         if (rc == 0) {
             config_mention(config, ids[i]);
         }
-        free(before[i]);
+        free(before[i].text);
     }
     free(before);
     return rc == 0 ? CONFIG_SET_OK : CONFIG_SET_FAILED;
@@ -483,16 +518,26 @@ enum config_set_result config_set(struct config *config, const struct config_cha
 {
     int *ids = calloc(n, sizeof(*ids));
     enum config_set_result result;
+    bool waiting = false;
     *bad = 0;
     if (ids == NULL) {
         config_refuse(reason, "out of memory");
         return CONFIG_SET_FAILED;
     }
     result = find_rows(changes, n, ids, bad, reason);
+    for (size_t i = 0; i < n && result == CONFIG_SET_OK && !waiting; i++) {
+        waiting = waits(ids[i]);
+    }
+    if (waiting) {
+        pthread_mutex_lock(&config->waiting);
+    }
     if (result == CONFIG_SET_OK) {
         pthread_mutex_lock(&config->setting);
         result = set_found(config, changes, ids, n, bad, reason);
         pthread_mutex_unlock(&config->setting);
+    }
+    if (waiting) {
+        pthread_mutex_unlock(&config->waiting);
     }
     free(ids);
     return result;

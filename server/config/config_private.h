@@ -17,6 +17,7 @@ struct output_limits {
 };
 
 struct config {
+    pthread_mutex_t waiting;               /* held, outside `setting`, to change durability */
     pthread_mutex_t setting;               /* one change at a time; held while the listener works */
     pthread_mutex_t lock;                  /* texts; held for moments only, inside `setting` */
     _Atomic int64_t numbers[CONFIG_COUNT]; /* what counts */

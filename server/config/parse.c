@@ -20,7 +20,6 @@
 #include <strings.h>
 
 #define MAX_DEPTH 16
-#define MAX_WORDS 64
 #define MAX_LINE  (1024 * 1024)
 
 struct source {
@@ -44,27 +43,33 @@ static int fail(const struct source *source, const char *text, const char *reaso
     return -1;
 }
 
+static int include_file(const struct source *source, const char *path, const char *text)
+{
+    int rc = load_file(source->config, path, source->depth + 1, source->error);
+    if (rc != 0 && source->error->line == 0) { /* it cannot be read: say who wanted it */
+        char reason[sizeof(source->error->reason)];
+        snprintf(reason, sizeof(reason), "%.160s: %.80s", path, source->error->reason);
+        fail(source, text, reason);
+    }
+    return rc;
+}
+
 static int include(const struct source *source, const char *pattern, const char *text)
 {
-    bool wild = strpbrk(pattern, "*?[") != NULL;
     glob_t found;
-    int rc = 0;
+    int rc;
     if (source->depth + 1 >= MAX_DEPTH) {
         return fail(source, text, "includes are nested too deeply");
     }
-    rc = glob(pattern, wild ? 0 : GLOB_NOCHECK, NULL, &found);
+    if (strpbrk(pattern, "*?[") == NULL) {
+        return include_file(source, pattern, text);
+    }
+    rc = glob(pattern, 0, NULL, &found);
     if (rc != 0) {
-        return wild && rc == GLOB_NOMATCH ? 0
-                                          : fail(source, text, "the pattern cannot be expanded");
+        return rc == GLOB_NOMATCH ? 0 : fail(source, text, "the pattern cannot be expanded");
     }
     for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++) {
-        rc = load_file(source->config, found.gl_pathv[i], source->depth + 1, source->error);
-        if (rc != 0 && source->error->line == 0) { /* it cannot be read: say who wanted it */
-            char reason[sizeof(source->error->reason)];
-            snprintf(reason, sizeof(reason), "%.160s: %.80s", found.gl_pathv[i],
-                     source->error->reason);
-            fail(source, text, reason);
-        }
+        rc = include_file(source, found.gl_pathv[i], text);
     }
     globfree(&found);
     return rc;
@@ -113,8 +118,7 @@ int config_split(const char *line, size_t len, char ***words)
     if (len == 0 || line[0] == '#') {
         return 0;
     }
-    if (memchr(line, '\0', len) != NULL || resp_split_line(line, len, &args) != 0 ||
-        args.n > MAX_WORDS) {
+    if (memchr(line, '\0', len) != NULL || resp_split_line(line, len, &args) != 0) {
         n = -1;
     } else if (args.n > 0) {
         *words = calloc(args.n + 1, sizeof(char *));
@@ -209,25 +213,24 @@ int config_load_file(struct config *config, const char *path, struct config_erro
     return rc;
 }
 
-static int load_args(struct config *config, int argc, char **argv, struct config_error *error)
+/* `words`: room for all of them. */
+static int load_args(const struct source *source, int argc, char **argv, const char **words)
 {
-    struct source source = {config, error, "command line", 0, 0};
     for (int i = 0; i < argc;) {
-        const char *words[MAX_WORDS];
-        char text[sizeof(error->text)] = "";
+        char text[sizeof(source->error->text)] = "";
         size_t n = 0, used = 0;
         if (strncmp(argv[i], "--", 2) != 0 || argv[i][2] == '\0') {
-            return fail(&source, argv[i], "a directive begins with '--'");
+            return fail(source, argv[i], "a directive begins with '--'");
         }
         words[n++] = argv[i++] + 2;
-        while (i < argc && strncmp(argv[i], "--", 2) != 0 && n < MAX_WORDS) {
+        while (i < argc && strncmp(argv[i], "--", 2) != 0) {
             words[n++] = argv[i++];
         }
         for (size_t w = 0; w < n && used < sizeof(text); w++) {
             used += (size_t)snprintf(text + used, sizeof(text) - used, w > 0 ? " %s" : "--%s",
                                      words[w]);
         }
-        if (directive(&source, words, n, text) != 0) {
+        if (directive(source, words, n, text) != 0) {
             return -1;
         }
     }
@@ -236,9 +239,15 @@ static int load_args(struct config *config, int argc, char **argv, struct config
 
 int config_load_args(struct config *config, int argc, char **argv, struct config_error *error)
 {
+    struct source source = {config, error, "command line", 0, 0};
+    const char **words = calloc((size_t)argc + 1, sizeof(*words));
     int rc;
+    if (words == NULL) {
+        return fail(&source, "", "out of memory");
+    }
     config->loading = true;
-    rc = load_args(config, argc, argv, error);
+    rc = load_args(&source, argc, argv, words);
     config->loading = false;
+    free(words);
     return rc;
 }

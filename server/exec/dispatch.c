@@ -450,6 +450,7 @@ static int run_exec(struct executor *x, struct session *session, const struct co
         call(x, row); /* the handler has the answer for EXEC without MULTI */
         return 0;
     }
+    x->commands++;
     if (!dirty && x->ctx.txn != NULL) {
         return run_exec_write(x, session);
     }
@@ -481,8 +482,8 @@ static void enqueue(struct executor *x, struct session *session, const struct co
     resp_write_simple(x->ctx.out, "QUEUED");
 }
 
-int dispatch_run(struct executor *x, struct session *session, const struct command *row,
-                 size_t argc, const struct ps_slice *argv, const struct ps_lookup *found)
+static int run_one(struct executor *x, struct session *session, const struct command *row,
+                   size_t argc, const struct ps_slice *argv, const struct ps_lookup *found)
 {
     if (__builtin_expect(row == NULL, 0)) {
         explain(x, session, argc, argv);
@@ -510,4 +511,18 @@ int dispatch_run(struct executor *x, struct session *session, const struct comma
         return 0;
     }
     return run_row(x, row);
+}
+
+int dispatch_run(struct executor *x, struct session *session, const struct command *row,
+                 size_t argc, const struct ps_slice *argv, const struct ps_lookup *found)
+{
+    uint64_t commands = x->commands;
+    x->ctx.hits = x->ctx.misses = 0;
+    int rc = run_one(x, session, row, argc, argv, found);
+    if (__builtin_expect(rc != 0, 0)) {
+        x->commands = commands; /* it will be run again, and counted then */
+    } else if (x->ctx.hits + x->ctx.misses > 0) {
+        keyspace_count_lookups(x->ctx.keyspace, x->ctx.view, x->ctx.hits, x->ctx.misses);
+    }
+    return rc;
 }

@@ -176,6 +176,17 @@ static void hand_over(struct pool_thread *worker, struct unit *unit)
     worker->snapshot = next;
 }
 
+/* A unit that has no snapshot fails as a whole: what its EXEC ran is kept for that. */
+static void run_unit(struct pool_thread *worker, struct executor *x, struct unit *unit)
+{
+    unit->session->keep = &unit->spent;
+    run_commands(worker, x, unit);
+    if (stream_wanted(unit)) {
+        hand_over(worker, unit);
+    }
+    unit->session->keep = NULL;
+}
+
 static void run_fresh(struct pool_thread *worker, struct unit *unit)
 {
     struct exec_env *env = worker->pool->env;
@@ -196,10 +207,7 @@ static void run_fresh(struct pool_thread *worker, struct unit *unit)
     } else if (unit->errand == ERRAND_DUE) {
         walk_due(worker, &x);
     } else {
-        run_commands(worker, &x, unit);
-    }
-    if (stream_wanted(unit)) {
-        hand_over(worker, unit);
+        run_unit(worker, &x, unit);
     }
     ps_snapshot_reset(worker->snapshot);
 }

@@ -37,14 +37,31 @@ static int reserve(struct ps_txn *txn, size_t *len)
     }
 }
 
+/* An id that is not filed any more went with a dropped state, and all its rows did: what would be
+ * written now would be nobody's. */
+static int restart_if_lost(struct keyspace *ks, struct ps_txn *txn, struct unit *unit)
+{
+    bool filed = true;
+    int rc = unit->stage.chunks.id == 0
+                 ? 0
+                 : keyspace_stage_filed(ks, ps_txn_view(txn), &unit->stage.chunks, &filed);
+    if (!filed) {
+        stage_restart(ks, unit);
+    }
+    return rc;
+}
+
 int stage_step(struct keyspace *ks, struct ps_txn *txn, struct unit *unit)
 {
     const struct ps_slice *value = value_of(unit);
     struct unit_stage *stage = &unit->stage;
     unsigned db = session_db(unit->session);
+    int rc = restart_if_lost(ks, txn, unit);
     size_t at = stage->chunks.len, left = value->len - at;
     size_t len = left < STAGE_STEP ? left : STAGE_STEP;
-    int rc = reserve(txn, &len);
+    if (rc == 0) {
+        rc = reserve(txn, &len);
+    }
     if (rc == 0 && stage->chunks.id == 0) {
         rc = keyspace_stage_begin(ks, txn, db, &stage->chunks);
         if (rc == 0) {

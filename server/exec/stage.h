@@ -11,8 +11,9 @@
  *  1. A staged unit has one command, whose arguments stay until it is released.
  *  2. What is written is what committed transactions hold: a group that is undone takes the step
  *     back (stage_undo). Whatever else takes rows away (a failed log, FLUSHDB) is noticed when the
- *     object is linked; then the value is written again, under another id. After STAGE_TRIES such
- *     attempts the command runs as any other, in one transaction.
+ *     object is linked; then the value is written again, under another id. A failed log that took
+ *     the filing away as well is noticed before the next step. After STAGE_TRIES such attempts the
+ *     command runs as any other, in one transaction.
  *  3. While it is written the id is protected from keyspace_maintain().
  *
  * Threads: the writer.

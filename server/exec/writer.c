@@ -10,6 +10,9 @@
  *  3. A group that fails leaves nothing of itself: its units answer errors (rc of the commit), or
  * run again under savepoints when a command failed after its first change.
  *  4. `waiting` is ordered by seq. It is taken off under its lock; posting happens outside.
+ *  5. The writer never waits for room while a unit that it has keeps a state: nobody could move
+ *     that out of dirty memory. A unit whose reply needs one ends its group, and goes home; one
+ *     that turns out to need none lets go at once.
  *
  * Threads: the writer; writer_published on whatever thread publishes.
  * Crash: a group that was not committed is gone; nobody was told about it.
@@ -210,6 +213,8 @@ int writer_group_commit(struct writer *w, bool alone)
     uint64_t seq = changed ? ps_txn_seq(w->txn) : w->executed_seq;
     struct unit_list failed;
     int rc = 0;
+    metrics_add(&w->metrics->commands, w->x.commands); /* before anybody is answered */
+    w->x.commands = 0;
     group_wait(w, seq);
     if (changed) {
         writer_count(&w->groups, 1);
@@ -235,6 +240,14 @@ int writer_group_commit(struct writer *w, bool alone)
     return rc;
 }
 
+/* A unit without a hole in its replies needs no state. */
+static void let_go(struct unit *unit)
+{
+    if (unit->snapshot != NULL && unit->holes.n == 0) {
+        ps_snapshot_reset(unit->snapshot);
+    }
+}
+
 /* The transaction ends without a trace; the units execute again, each write under a savepoint. */
 static void group_retry(struct writer *w, struct unit *current)
 {
@@ -245,6 +258,7 @@ static void group_retry(struct writer *w, struct unit *current)
     list_push(&w->group, current);
     for (struct unit *u = w->group.head; u != NULL; u = u->next) {
         unit_rewind(u);
+        let_go(u);
     }
     w->careful = w->group.count;
     list_prepend(&w->pending, &w->group);
@@ -298,6 +312,7 @@ static int run_command(struct writer *w, struct unit *unit)
 {
     const struct unit_command *c = &unit->commands[unit->done];
     int rc = dispatch_run(&w->x, unit->session, c->row, c->argc, unit->argv + c->first, NULL);
+    let_go(unit);
     if (rc == PS_BUSY || rc == COMMAND_UNPUBLISHED) {
         group_split(w, unit);
         return 0;
@@ -400,10 +415,10 @@ static bool settle_unit(struct writer *w, struct unit *unit, int rc)
 static void run_group(struct writer *w)
 {
     size_t commands = 0, bytes = 0;
+    bool full = false;
     writer_group_begin(w);
     run_stage(w);
-    while (w->txn != NULL && w->pending.head != NULL && commands < GROUP_COMMANDS &&
-           bytes < GROUP_BYTES) {
+    while (w->txn != NULL && w->pending.head != NULL && !full) {
         struct unit *unit = list_pop(&w->pending);
         if (stage_wanted(unit)) {
             list_push(&w->staging, unit);
@@ -417,6 +432,7 @@ static void run_group(struct writer *w)
         if (!settle_unit(w, unit, run_unit(w, unit))) {
             return;
         }
+        full = commands >= GROUP_COMMANDS || bytes >= GROUP_BYTES || unit->holes.n > 0;
     }
     writer_count(&w->units, w->group.count);
     writer_count(&w->commands, commands);
@@ -429,8 +445,6 @@ static void run_group(struct writer *w)
     }
     queue_shrinks(w, w->settled);
     w->settled = 0;
-    metrics_add(&w->metrics->commands, w->x.commands);
-    w->x.commands = 0;
 }
 
 /* ---- the thread ----------------------------------------------------------------------------- */
@@ -583,14 +597,4 @@ void writer_want_room(struct writer *w, struct writer_room *room)
     if (!writer_full(w)) { /* it may have looked before: have it look again */
         queue_shrinks(w, 0);
     }
-}
-
-void writer_statistics(struct writer *w, struct writer_statistics *s)
-{
-    *s = (struct writer_statistics){
-        w->units,    w->commands,   w->groups,      w->splits,       w->retries,
-        w->failures, w->hints_done, w->stage_steps, w->queued_bytes, 0};
-    pthread_mutex_lock(&w->lock);
-    s->unpublished_units = w->waiting.count;
-    pthread_mutex_unlock(&w->lock);
 }

@@ -1,7 +1,8 @@
 /*
- * writer_work.c - what the writer does besides units: expiry, garbage, hints. Each is a group.
+ * writer_work.c - what the writer does besides units: expiry, garbage, hints. Each is a group. And
+ * what it has counted.
  *
- * Threads: the writer; writer_hint any.
+ * Threads: the writer; writer_hint and writer_statistics any.
  */
 #include "server/exec/writer_internal.h"
 
@@ -94,4 +95,16 @@ void writer_hint(struct command_ctx *ctx, unsigned db, struct ps_slice key)
     memcpy(hint->key, key.data, key.len);
     atomic_fetch_add_explicit(&w->hints_waiting, 1, memory_order_relaxed);
     mailbox_post(&w->box, &hint->mail);
+}
+
+/* ---- statistics ----------------------------------------------------------------------------- */
+
+void writer_statistics(struct writer *w, struct writer_statistics *s)
+{
+    *s = (struct writer_statistics){
+        w->units,    w->commands,   w->groups,      w->splits,       w->retries,
+        w->failures, w->hints_done, w->stage_steps, w->queued_bytes, 0};
+    pthread_mutex_lock(&w->lock);
+    s->unpublished_units = w->waiting.count;
+    pthread_mutex_unlock(&w->lock);
 }

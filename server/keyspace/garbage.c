@@ -213,6 +213,17 @@ int keyspace_stage_begin(struct keyspace *ks, struct ps_txn *txn, unsigned db,
     return rc;
 }
 
+int keyspace_stage_filed(const struct keyspace *ks, struct ps_view *view,
+                         const struct record_chunks *chunks, bool *filed)
+{
+    uint8_t key[8];
+    struct ps_slice value;
+    int rc = ps_get(view, ks->garbage, garbage_key(key, chunks->id), &value);
+
+    *filed = rc != PS_NOTFOUND;
+    return rc == PS_NOTFOUND ? 0 : rc;
+}
+
 int keyspace_stage_link(struct keyspace *ks, struct ps_txn *txn, unsigned db,
                         const struct record_chunks *chunks, bool *whole)
 {

@@ -279,11 +279,14 @@ int keyspace_flush(struct keyspace *ks, struct ps_txn *txn, unsigned db)
 
 /* ---- statistics ----------------------------------------------------------------------------- */
 
-void keyspace_count_lookup(struct keyspace *ks, const void *who, bool hit)
+void keyspace_count_lookups(struct keyspace *ks, const void *who, size_t hits, size_t misses)
 {
     struct keyspace_shard *shard = &ks->shards[((uintptr_t)who >> 6) % KEYSPACE_SHARDS];
 
-    atomic_fetch_add_explicit(hit ? &shard->hits : &shard->misses, 1, memory_order_relaxed);
+    if (hits > 0)
+        atomic_fetch_add_explicit(&shard->hits, hits, memory_order_relaxed);
+    if (misses > 0)
+        atomic_fetch_add_explicit(&shard->misses, misses, memory_order_relaxed);
 }
 
 void keyspace_counters(struct keyspace *ks, struct keyspace_counters *counters)

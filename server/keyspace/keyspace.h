@@ -134,10 +134,13 @@ int keyspace_chunks_whole(const struct keyspace *ks, struct ps_view *view, unsig
 /* A string that is written over several transactions before it has a record: _begin gives it an id
  * and files that as garbage, keyspace_chunks_write() writes rows, _link takes the id off in the
  * transaction that stores the record. *whole false: rows are missing (a transaction was undone, the
- * database was flushed); nothing was changed, write them again. Meanwhile the id must be protected
- * from keyspace_maintain(). */
+ * database was flushed); nothing was changed, write them again. _filed says whether the id is still
+ * garbage: if not, rows written now would be nobody's. Meanwhile the id must be protected from
+ * keyspace_maintain(). */
 int keyspace_stage_begin(struct keyspace *ks, struct ps_txn *txn, unsigned db,
                          struct record_chunks *chunks);
+int keyspace_stage_filed(const struct keyspace *ks, struct ps_view *view,
+                         const struct record_chunks *chunks, bool *filed);
 int keyspace_stage_link(struct keyspace *ks, struct ps_txn *txn, unsigned db,
                         const struct record_chunks *chunks, bool *whole);
 int keyspace_protect(struct keyspace *ks, uint64_t id);
@@ -225,7 +228,7 @@ struct keyspace_counters {
 void keyspace_counters(struct keyspace *ks, struct keyspace_counters *counters);
 void keyspace_counters_reset(struct keyspace *ks);
 
-/* Counts a look-up for the client; `who` tells threads apart (any address of the caller's own). */
-void keyspace_count_lookup(struct keyspace *ks, const void *who, bool hit);
+/* Counts look-ups for the client; `who` tells threads apart (any address of the caller's own). */
+void keyspace_count_lookups(struct keyspace *ks, const void *who, size_t hits, size_t misses);
 
 #endif

@@ -384,7 +384,7 @@ static bool is_overdue(const struct loop *loop, const struct conn *conn)
 {
     return (loop->stopping && loop->now_ms >= loop->stop_at) ||
            (conn->stage == CONN_LINGERING && loop->now_ms - conn->linger_since >= LINGER_MS) ||
-           (loop->timeout_ms > 0 && (conn->unit == NULL || conn->parked) &&
+           (loop->timeout_ms > 0 && !conn->stalled && (conn->unit == NULL || conn->parked) &&
             loop->now_ms - conn->active_ms >= loop->timeout_ms);
 }
 

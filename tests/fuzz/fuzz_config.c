@@ -22,7 +22,7 @@
 
 #define INPUT     "input.conf"
 #define REWRITTEN "rewritten.conf"
-#define MAX_WORDS 40
+#define MAX_WORDS 200
 
 static char dir[STORE_DIR_PATH];
 static int outside = -1; /* where the program was started */

@@ -4,6 +4,7 @@ import time
 
 import pytest
 import redis
+from support import encode
 
 
 def test_info_presents_a_standalone_redis_7(client):
@@ -127,3 +128,43 @@ def test_unknown_commands_are_named_with_their_arguments(raw, reference):
 def test_redis_py_reads_the_command_table(client):
     assert isinstance(client, redis.Redis)
     assert "get" in client.command()
+
+
+# What large values, transactions and old values of writing commands count, however often a command
+# had to be run: on a loop, in the reader pool, again in the writer.
+COUNTED = [
+    [("GET", "s"), ("GET", "none"), ("GET", "mid"), ("GET", "large")],
+    [("MGET", "large", "none", "mid", "s"), ("GETRANGE", "large", "0", "-1"), ("STRLEN", "large")],
+    [("GET", "s"), ("SET", "a", "1"), ("GET", "large"), ("GETDEL", "large"), ("GET", "large")],
+    [("GETSET", "s", "1"), ("GETSET", "none", "1"), ("GETSET", "large", b"y" * 2000000)],
+    [("GETDEL", "none"), ("GETDEL", "mid"), ("GETEX", "s"), ("GETEX", "none"), ("GETEX", "large", "EX", "9")],
+    [("SET", "s", "1", "GET"), ("SET", "none", "1", "GET"), ("SET", "s", "1", "NX", "GET")],
+    [("SET", "large", b"y" * 2000000, "GET"), ("SETNX", "s", "1"), ("APPEND", "large", "1")],
+    [("EXISTS", "s", "none"), ("TYPE", "none"), ("TTL", "s"), ("OBJECT", "ENCODING", "none")],
+    [("MULTI",), ("GET", "s"), ("GET", "none"), ("EXEC",)],
+    [("MULTI",), ("GET", "s"), ("GET", "large"), ("MGET", "mid", "large"), ("EXEC",)],
+    [("MULTI",), ("SET", "a", "1"), ("GET", "large"), ("GETSET", "s", "2"), ("EXEC",)],
+    [("MULTI",), ("SET", "a"), ("EXEC",), ("EXEC",), ("MULTI",), ("DISCARD",)],
+]
+
+
+def counted(server):
+    """By sequence: replies, keyspace_hits, keyspace_misses, total_commands_processed."""
+    found = []
+    with server.raw() as raw:
+        for sequence in COUNTED:
+            raw.command("FLUSHALL")
+            raw.command("MSET", "s", "5", "mid", b"m" * 100000, "large", b"x" * 3000000)
+            raw.command("CONFIG", "RESETSTAT")
+            raw.send(b"".join(encode(*words) for words in sequence))
+            replies = [raw.reply() for _ in sequence]
+            lines = raw.command("INFO", "stats").decode().split("\r\n")
+            stats = dict(line.split(":", 1) for line in lines if ":" in line)
+            names = ("keyspace_hits", "keyspace_misses", "total_commands_processed")
+            found.append((sequence, replies, [(name, stats[name]) for name in names]))
+    return found
+
+
+def test_every_command_and_every_key_read_is_counted_once(server, reference):
+    for own, expected in zip(counted(server), counted(reference)):
+        assert own == expected

@@ -165,7 +165,7 @@ void fixture_index(struct fixture *f, unsigned db, char *text, size_t size)
 
 void fixture_check_index(struct fixture *f)
 {
-    for (unsigned db = 0; db < DATABASES; db++) {
+    for (unsigned db = 0; db < keyspace_databases(f->ks); db++) {
         struct ps_cursor *cursor = tree_cursor(f, "expires", db);
         uint64_t rows = 0, filed = 0;
         struct ps_slice row, value;
@@ -225,7 +225,7 @@ uint64_t fixture_check_rows(struct fixture *f)
 {
     uint64_t rows = 0;
 
-    for (unsigned db = 0; db < DATABASES; db++) {
+    for (unsigned db = 0; db < keyspace_databases(f->ks); db++) {
         struct ps_cursor *cursor = tree_cursor(f, "elements", db);
         struct ps_slice key, value;
         for (int rc = ps_cursor_first(cursor); rc == 0; rc = ps_cursor_next(cursor), rows++) {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,6 +335,61 @@ static void the_documentation_is_the_tables(void **state)
     assert_delivered(config_write_manual, "docs/configuration.md");
 }
 
+/* maxclients that did not fit in the limit of files, and appendfsync, which has no word for none.
+ */
+static void a_change_taken_back_leaves_the_very_numbers_that_counted(void **state)
+{
+    struct config_change changes[] = {
+        {"maxclients", "20000"}, {"appendfsync", "always"}, {"hz", "abc"}};
+    char *argv[] = {"--maxclients", "10000", "--durability", "none"};
+    struct config_error error;
+    char reason[CONFIG_REASON];
+    size_t bad;
+    assert_int_equal(config_load_args(*state, 4, argv, &error), 0);
+    config_adjust(*state, CONFIG_MAXCLIENTS, 100);
+    assert_int_equal(config_set(*state, changes, 3, &bad, reason), CONFIG_SET_FAILED);
+    assert_int_equal(bad, 2);
+    assert_int_equal(config_number(*state, CONFIG_MAXCLIENTS), 100);
+    assert_shown(*state, CONFIG_DURABILITY, "none");
+    char *given = config_given(*state, CONFIG_MAXCLIENTS);
+    assert_string_equal(given, "10000");
+    free(given);
+}
+
+static void *set_timeout(void *config)
+{
+    struct config_change change = {"timeout", "7"};
+    char reason[CONFIG_REASON];
+    size_t bad;
+    assert_int_equal(config_set(config, &change, 1, &bad, reason), CONFIG_SET_OK);
+    return NULL;
+}
+
+/* As the store does, which waits for the writer's transaction; the writer is in an EXEC that sets
+ * another value. */
+static int wait_for_another(void *config, enum config_id id, const char **reason)
+{
+    pthread_t other;
+    (void)reason;
+    if (id == CONFIG_DURABILITY) {
+        assert_int_equal(pthread_create(&other, NULL, set_timeout, config), 0);
+        pthread_join(other, NULL);
+    }
+    return 0;
+}
+
+static void another_value_can_be_set_while_durability_changes(void **state)
+{
+    struct config_change change = {"durability", "everysec"};
+    char reason[CONFIG_REASON];
+    size_t bad;
+    alarm(300); /* it would wait for ever */
+    config_listen(*state, wait_for_another, *state);
+    assert_int_equal(config_set(*state, &change, 1, &bad, reason), CONFIG_SET_OK);
+    assert_int_equal(config_number(*state, CONFIG_TIMEOUT), 7);
+    alarm(0);
+}
+
 #define WITH_CONFIG(test) cmocka_unit_test_setup_teardown(test, new_config, free_config)
 
 int main(void)
@@ -350,6 +406,8 @@ int main(void)
         WITH_CONFIG(config_set_changes_all_or_nothing),
         WITH_CONFIG(config_set_refuses_what_is_unknown_immutable_or_named_twice),
         WITH_CONFIG(a_change_that_the_listener_refuses_is_taken_back),
+        WITH_CONFIG(a_change_taken_back_leaves_the_very_numbers_that_counted),
+        WITH_CONFIG(another_value_can_be_set_while_durability_changes),
         WITH_CONFIG(what_depends_on_the_machine_is_settled_within_its_bounds),
         WITH_CONFIG(the_reference_is_a_file_that_changes_nothing),
         cmocka_unit_test(the_file_that_is_delivered_is_the_reference),

@@ -237,6 +237,43 @@ static void words_with_odd_bytes_are_quoted_one_by_one(void **state)
     assert_gives_the_same(place);
 }
 
+/* From CONFIG SET, which takes them in one text, and from the command line. */
+static void a_line_has_as_many_words_as_it_takes(void **state)
+{
+    struct place *place = *state;
+    char text[4096] = "", *words[201] = {"--save"};
+    struct config_error error;
+    for (unsigned i = 1, used = 0; i < 201; i++) {
+        used += (unsigned)snprintf(text + used, sizeof(text) - used, "%s%u", i > 1 ? " " : "", i);
+    }
+    load(place, "hz 11\n");
+    set(place, "save", text);
+    rewrite(place);
+    assert_gives_the_same(place);
+    for (unsigned i = 1; i < 201; i++) {
+        words[i] = "7";
+    }
+    set(place, "save", "");
+    assert_int_equal(config_load_args(place->config, 201, words, &error), 0);
+    rewrite(place);
+    assert_gives_the_same(place);
+}
+
+static void a_file_name_without_a_pattern_is_taken_as_it_is(void **state)
+{
+    struct place *place = *state;
+    char odd[STORE_DIR_PATH + 32], other[STORE_DIR_PATH + 32], text[2 * STORE_DIR_PATH];
+    snprintf(odd, sizeof(odd), "%s/a\\b.conf", place->dir);
+    snprintf(other, sizeof(other), "%s/ab.conf", place->dir);
+    write_text(odd, "hz 77\n");
+    write_text(other, "hz 88\n");
+    snprintf(text, sizeof(text), "include %s\n", odd);
+    load(place, text);
+    assert_int_equal(config_number(place->config, CONFIG_HZ), 77);
+    unlink(odd);
+    unlink(other);
+}
+
 static void what_the_machine_made_of_a_number_is_not_written(void **state)
 {
     struct place *place = *state;
@@ -491,6 +528,8 @@ int main(void)
         IN_A_PLACE(buffer_limits_keep_a_line_a_class),
         IN_A_PLACE(the_other_name_of_durability_gives_way_where_it_cannot_say_it),
         IN_A_PLACE(words_with_odd_bytes_are_quoted_one_by_one),
+        IN_A_PLACE(a_line_has_as_many_words_as_it_takes),
+        IN_A_PLACE(a_file_name_without_a_pattern_is_taken_as_it_is),
         IN_A_PLACE(what_the_machine_made_of_a_number_is_not_written),
         IN_A_PLACE(a_line_broken_since_becomes_a_comment),
         IN_A_PLACE(a_file_that_vanished_is_made_again),

@@ -18,10 +18,12 @@
 #include "server/commands/session.h"
 #include "server/config/config.h"
 #include "server/exec/dispatch.h"
+#include "server/exec/stage.h"
 #include "server/exec/writer.h"
 #include "server/keyspace/keyspace.h"
 #include "server/observe/metrics.h"
 #include "tests/support/fault_vfs.h"
+#include "tests/support/keyspace_fixture.h"
 #include "tests/support/store_dir.h"
 
 #define WATCHDOG_S 300
@@ -38,7 +40,7 @@ struct world {
     struct unit_stock stock;
 };
 
-static int set_up(void **state)
+static int set_up_with(void **state, uint64_t dirty_memory)
 {
     struct world *w = calloc(1, sizeof(*w));
     struct config_error error;
@@ -46,8 +48,8 @@ static int set_up(void **state)
     store_dir_make(w->dir, "pando-writer");
     w->files = fault_vfs_new();
     struct ps_options options = {
-        .dirty_memory = 8 << 20,
-        .map_size = 256 << 20,
+        .dirty_memory = dirty_memory,
+        .map_size = 1 << 30,
         .log_segment_size = 8 << 20,
         .durability = PS_ALWAYS,
         .on_publish = writer_published,
@@ -66,6 +68,17 @@ static int set_up(void **state)
     session_init(&w->session, 1, true);
     *state = w;
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_with(state, 8 << 20);
+}
+
+/* Several steps of a value fit. */
+static int set_up_roomy(void **state)
+{
+    return set_up_with(state, 64 << 20);
 }
 
 static int tear_down(void **state)
@@ -206,12 +219,69 @@ static void no_part_of_a_unit_is_acknowledged_that_was_dropped(void **state)
     assert_true(stat.states_dropped > 0);
 }
 
+/* ---- a value that is written in steps ------------------------------------------------------- */
+
+#define STEPS 6u
+
+/* COMMAND key value, which is all zeros. */
+static struct unit *store(struct world *w, const char *name, size_t len)
+{
+    char *value = calloc(1, len);
+    struct ps_slice argv[] = {{name, strlen(name)}, {"staged", 6}, {value, len}};
+    struct unit_source command = {dispatch_resolve(3, argv), 0, 3};
+    struct unit *unit = unit_new(&w->stock, &w->session, &command, 1, argv, NULL, (size_t)1 << 20);
+    assert_non_null(unit);
+    free(value);
+    unit->home = &w->box;
+    writer_submit(w->env.writer, unit);
+    writer_wake(w->env.writer);
+    assert_ptr_equal(come_home(w), unit);
+    return unit;
+}
+
+/* No row is of an object that neither a record nor `garbage` has. */
+static void check_rows(struct world *w)
+{
+    struct fixture f = {.store = w->env.store, .ks = w->env.keyspace};
+    fixture_begin(&f);
+    fixture_check_rows(&f);
+    ps_abort(f.txn);
+}
+
+/* The log fails under each of the first steps, while the writer is at the next ones. */
+static void a_value_whose_steps_were_dropped_leaves_no_rows_behind(void **state)
+{
+    struct world *w = *state;
+    await_spare_segment(w);
+    for (uint64_t number = 1; number <= STEPS; number++) {
+        fault_vfs_fail(w->files, FAULT_PWRITE, FAULT_LOG, number, EIO, false);
+        unit_release(&w->stock, store(w, "SET", STEPS * STAGE_STEP));
+        fault_vfs_fail(w->files, FAULT_PWRITE, FAULT_LOG, 0, EIO, false);
+        check_rows(w);
+    }
+}
+
+/* The state that has the old value keeps slots which the new one needs. */
+static void an_old_value_is_answered_from_a_state_that_is_kept_when_there_is_room(void **state)
+{
+    struct world *w = *state;
+    unit_release(&w->stock, store(w, "SET", 1000000));
+    for (unsigned i = 0; i < 30; i++) {
+        struct unit *unit = store(w, "GETSET", 1000000);
+        assert_int_equal(unit->holes.n, 1);
+        unit_release(&w->stock, unit);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_unit_may_be_written_in_parts),
         TEST(no_part_of_a_unit_is_acknowledged_that_was_dropped),
+        cmocka_unit_test_setup_teardown(a_value_whose_steps_were_dropped_leaves_no_rows_behind,
+                                        set_up_roomy, tear_down),
+        TEST(an_old_value_is_answered_from_a_state_that_is_kept_when_there_is_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
