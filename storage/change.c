@@ -14,16 +14,19 @@
 
 static const struct ps_slice nothing;
 
+/* What the caller read before may be what it puts now: then it must have been right. */
 static int usable(const struct ps_txn *txn, ps_tree tree)
 {
     if (txn->error != 0) {
         return txn->error;
     }
-    return tree < txn->state->ntrees && txn->state->trees[tree].name != NULL ? 0 : PS_NOTFOUND;
+    bool there = tree < txn->state->ntrees && txn->state->trees[tree].name != NULL;
+    return view_end(&txn->view, there ? 0 : PS_NOTFOUND);
 }
 
 static int done(struct ps_txn *txn, int rc)
 {
+    rc = view_end(&txn->view, rc);
     txn->error = rc;
     return rc;
 }
@@ -84,7 +87,7 @@ static int room_for_long(struct ps_txn *txn, ps_tree tree, const struct put *put
         began = txn->changes;
         bool with_key = false;
         if (run_is_long(put->key.len)) {
-            rc = tree_find(txn, tree, put->key);
+            rc = view_end(&txn->view, tree_find(txn, tree, put->key));
             with_key = rc == PS_NOTFOUND;
             if (rc != 0 && !with_key) {
                 return rc;
@@ -149,6 +152,7 @@ int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slic
     }
     rc = rc == 0 ? take_out(store, &key, &key_copy) : rc;
     rc = rc == 0 ? take_out(store, &value, &value_copy) : rc;
+    rc = rc == 0 ? view_end(&txn->view, 0) : rc;
     if (unlikely(rc == 0 && (run_is_long(key.len) || run_is_long(value.len) ||
                              atomic_load_explicit(&store->file_keys, memory_order_relaxed)))) {
         rc = put_long(txn, tree, key, value);
@@ -175,6 +179,7 @@ int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
     struct room room = {.ops = 1, .log_bytes = key.len + 32, .may_use_reserve = true};
     rc = rc == 0 ? tree_find(txn, tree, key) : rc;
     rc = rc == 0 ? take_out(txn->view.store, &key, &copy) : rc;
+    rc = view_end(&txn->view, rc);
     rc = rc == 0 ? txn_make_room(txn, &room) : rc;
     if (rc == 0) {
         rc = txn_log(txn, OP_DELETE, tree, key, nothing);

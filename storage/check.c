@@ -225,7 +225,9 @@ int ps_check(struct ps_store *store, void (*report)(void *arg, const char *line)
         }
     }
     pthread_mutex_lock(&store->checkpoint_mu);
+    uint64_t losses = losses_ended(store);
     int rc = check_all(&c);
+    rc = lost_since(store, losses) ? lost_report(store) : rc;
     pthread_mutex_unlock(&store->checkpoint_mu);
     return rc;
 }

@@ -150,6 +150,17 @@ static int sync_file(struct ps_store *store)
                : store_fault(store, PS_POISONED, err, store->file_path, 0, "syncing the data file");
 }
 
+/* Somebody may have cut the file off: then nothing is sure of what was written before. */
+static int still_whole(struct ps_store *store, uint64_t pages)
+{
+    uint64_t bytes;
+    bool cut_off = store->vfs->size(store->vfs->ctx, store->fd, &bytes) == 0 &&
+                   bytes < pages << store->page_shift;
+    return cut_off ? store_fault(store, PS_POISONED, 0, store->file_path, bytes,
+                                 "the file was cut off by somebody else")
+                   : 0;
+}
+
 /* From the moment a meta is durable its state is the file's: what snapshots are pinned to. */
 int meta_write_both(struct ps_store *store, const struct meta *meta, struct state *file_state)
 {
@@ -191,7 +202,8 @@ static int complete(struct checkpoint *c, const struct space_root *root)
     meta.file_pages = space_pages(&store->space);
     meta.file_keys = atomic_load(&store->file_keys);
     meta.written_us = (uint64_t)now_us(CLOCK_REALTIME);
-    int rc = sync_file(store);
+    int rc = still_whole(store, meta.file_pages);
+    rc = rc == 0 ? sync_file(store) : rc;
     rc = rc == 0 ? meta_write_both(store, &meta, c->file_state) : rc;
     if (store->file_state == c->file_state) {
         c->file_state = NULL;

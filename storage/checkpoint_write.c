@@ -102,6 +102,7 @@ static int take_places(struct checkpoint *c, uint32_t pages, page_ref *first)
     c->next += pages;
     c->left -= pages;
     page_unverify(store, *first, 1);
+    lost_restore(store, *first, pages);
     return 0;
 }
 

@@ -25,6 +25,7 @@ struct ps_cursor {
     const struct page *page[TREE_MAX_LEVELS];
     unsigned index[TREE_MAX_LEVELS];
     uint64_t changes; /* of the transaction, moves of the snapshot, when the path was right */
+    uint64_t losses;  /* that had ended when the path was right (lost.h) */
     struct bound low, high;
     VEC(uint8_t) keep; /* the key it stands on: in a transaction; before a move of the snapshot */
     struct ps_slice key;
@@ -50,6 +51,7 @@ int ps_cursor_open(struct ps_view *view, ps_tree tree, struct ps_cursor **cursor
     }
     c->view = view;
     c->tree = tree;
+    c->losses = view->losses;
     if (view->txn == NULL) {
         c->next = view->cursors;
         if (c->next != NULL) {
@@ -206,7 +208,12 @@ static int descend_edge(struct ps_cursor *c, struct child child, unsigned level,
         if (rc != 0) {
             return rc;
         }
-        c->index[level] = last ? c->page[level]->count - 1u : 0;
+        unsigned n = c->page[level]->count;
+        if (unlikely(n == 0)) { /* it was lost a moment ago */
+            return store_fault(c->view->store, PS_CORRUPT, 0, c->view->store->file_path,
+                               child.ref << c->view->store->page_shift, "a page without entries");
+        }
+        c->index[level] = last ? n - 1 : 0;
         if (level == 0) {
             return 0;
         }
@@ -283,35 +290,7 @@ static int go(struct ps_cursor *c, struct ps_slice key, bool forward, bool or_eq
     return path_step(c, true);
 }
 
-int ps_cursor_first(struct ps_cursor *c)
-{
-    if (c->low.set) {
-        return ps_cursor_seek(c, bound_key(&c->low), PS_GE);
-    }
-    const struct tree_root *root = root_of(c);
-    if (root == NULL) {
-        return fail(c, nothing_there(c->view));
-    }
-    c->levels = root->level + 1u;
-    int rc = descend_edge(c, root->root, root->level, false);
-    return rc != 0 ? fail(c, rc) : arrive(c, false, true);
-}
-
-int ps_cursor_last(struct ps_cursor *c)
-{
-    if (c->high.set) {
-        return ps_cursor_seek(c, bound_key(&c->high), PS_LT);
-    }
-    const struct tree_root *root = root_of(c);
-    if (root == NULL) {
-        return fail(c, nothing_there(c->view));
-    }
-    c->levels = root->level + 1u;
-    int rc = descend_edge(c, root->root, root->level, true);
-    return rc != 0 ? fail(c, rc) : arrive(c, true, false);
-}
-
-int ps_cursor_seek(struct ps_cursor *c, struct ps_slice key, enum ps_seek how)
+static int seek(struct ps_cursor *c, struct ps_slice key, enum ps_seek how)
 {
     if (key.len > PS_MAX_KEY) {
         return fail(c, PS_TOOBIG);
@@ -335,7 +314,35 @@ int ps_cursor_seek(struct ps_cursor *c, struct ps_slice key, enum ps_seek how)
     return rc != 0 ? fail(c, rc) : arrive(c, true, true);
 }
 
-int ps_cursor_select(struct ps_cursor *c, uint64_t rank)
+static int to_first(struct ps_cursor *c)
+{
+    if (c->low.set) {
+        return seek(c, bound_key(&c->low), PS_GE);
+    }
+    const struct tree_root *root = root_of(c);
+    if (root == NULL) {
+        return fail(c, nothing_there(c->view));
+    }
+    c->levels = root->level + 1u;
+    int rc = descend_edge(c, root->root, root->level, false);
+    return rc != 0 ? fail(c, rc) : arrive(c, false, true);
+}
+
+static int to_last(struct ps_cursor *c)
+{
+    if (c->high.set) {
+        return seek(c, bound_key(&c->high), PS_LT);
+    }
+    const struct tree_root *root = root_of(c);
+    if (root == NULL) {
+        return fail(c, nothing_there(c->view));
+    }
+    c->levels = root->level + 1u;
+    int rc = descend_edge(c, root->root, root->level, true);
+    return rc != 0 ? fail(c, rc) : arrive(c, true, false);
+}
+
+static int to_rank(struct ps_cursor *c, uint64_t rank)
 {
     const struct tree_root *root = root_of(c);
     if (root == NULL || rank >= child_entries(&root->root)) {
@@ -390,17 +397,7 @@ static int move(struct ps_cursor *c, bool forward)
     return rc != 0 ? fail(c, rc) : arrive(c, !forward, forward);
 }
 
-int ps_cursor_next(struct ps_cursor *c)
-{
-    return move(c, true);
-}
-
-int ps_cursor_prev(struct ps_cursor *c)
-{
-    return move(c, false);
-}
-
-int ps_cursor_get(struct ps_cursor *c, struct ps_slice *key, struct ps_slice *value)
+static int entry_at(struct ps_cursor *c, struct ps_slice *key, struct ps_slice *value)
 {
     if (!c->valid) {
         return nothing_there(c->view);
@@ -431,4 +428,53 @@ int ps_cursor_get(struct ps_cursor *c, struct ps_slice *key, struct ps_slice *va
         }
     }
     return rc;
+}
+
+/* ---- the public functions ---------------------------------------------------------------------
+ */
+
+/* The path is of use only while no page on it is lost: then the cursor stands nowhere. */
+static int end(struct ps_cursor *c, int rc)
+{
+    struct ps_store *store = c->view->store;
+    if (lost_since(store, c->losses)) {
+        c->losses = c->view->losses; /* until the view is resumed that is over just as well */
+        return fail(c, lost_report(store));
+    }
+    return rc;
+}
+
+int ps_cursor_first(struct ps_cursor *c)
+{
+    return end(c, to_first(c));
+}
+
+int ps_cursor_last(struct ps_cursor *c)
+{
+    return end(c, to_last(c));
+}
+
+int ps_cursor_seek(struct ps_cursor *c, struct ps_slice key, enum ps_seek how)
+{
+    return end(c, seek(c, key, how));
+}
+
+int ps_cursor_select(struct ps_cursor *c, uint64_t rank)
+{
+    return end(c, to_rank(c, rank));
+}
+
+int ps_cursor_next(struct ps_cursor *c)
+{
+    return end(c, move(c, true));
+}
+
+int ps_cursor_prev(struct ps_cursor *c)
+{
+    return end(c, move(c, false));
+}
+
+int ps_cursor_get(struct ps_cursor *c, struct ps_slice *key, struct ps_slice *value)
+{
+    return end(c, entry_at(c, key, value));
 }

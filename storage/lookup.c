@@ -50,7 +50,8 @@ static int value_of(struct ps_store *store, const struct page *leaf, unsigned i,
     return 0;
 }
 
-int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_slice *value)
+static ALWAYS_INLINE int get(struct ps_view *view, ps_tree tree, struct ps_slice key,
+                             struct ps_slice *value)
 {
     struct ps_store *store = view->store;
     const struct tree_root *root = root_of(view, tree);
@@ -76,6 +77,11 @@ int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_sl
         }
         node_child(p, i, &child);
     }
+}
+
+int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_slice *value)
+{
+    return view_end(view, get(view, tree, key, value));
 }
 
 /* ---- many at once --------------------------------------------------------------------------- */
@@ -213,6 +219,11 @@ static ALWAYS_INLINE void get_many(struct ps_view *view, struct ps_lookup *looku
             }
         }
     }
+    if (lost_since(view->store, view->losses)) {
+        for (size_t i = 0; i < n; i++) {
+            lookups[i].rc = lost_report(view->store);
+        }
+    }
 }
 
 void ps_get_many(struct ps_view *view, struct ps_lookup *lookups, size_t n)
@@ -245,7 +256,7 @@ int ps_count(struct ps_view *view, ps_tree tree, uint64_t *count)
     return 0;
 }
 
-int ps_rank(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t *rank)
+static int rank_of(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t *rank)
 {
     struct ps_store *store = view->store;
     *rank = 0;
@@ -278,6 +289,11 @@ int ps_rank(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t *r
         }
         node_child(p, i, &child);
     }
+}
+
+int ps_rank(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t *rank)
+{
+    return view_end(view, rank_of(view, tree, key, rank));
 }
 
 int ps_count_range(struct ps_view *view, ps_tree tree, const struct ps_slice *low,

@@ -99,7 +99,7 @@ static int compare_rest(struct ps_store *store, const struct page *p, unsigned i
 static inline unsigned lower_bound(const uint32_t *heads, unsigned lo, unsigned hi, uint32_t head)
 {
     unsigned base = lo;
-    unsigned n = hi - lo;
+    unsigned n = hi > lo ? hi - lo : 0; /* a lost page has no entry, not even the first (lost.h) */
     while (n > 1) {
         unsigned half = n / 2;
         base = heads[base + half - 1] < head ? base + half : base;

@@ -17,6 +17,15 @@
  *
  * Errors. Functions return 0 or a negative enum ps_error; ps_strerror() has a text for each. For
  * damage and failing system calls ps_last_fault() says which file, where, and what.
+ *
+ * Signals. While a store is open the library handles SIGBUS: that is how the kernel says that a
+ * page of the mapped file cannot be read (a media error, or a file that somebody cut off). The call
+ * that was reading answers PS_IO, and so does every later one that needs this page; all others go
+ * on. What a read has returned before may be gone as well when it is looked at: it then reads as
+ * zeros. ps_view_check() says so, and whoever uses what was returned asks it afterwards; a
+ * transaction asks itself before each change. Once a file is seen to have been cut off the store
+ * takes no more writes (PS_POISONED). A SIGBUS with another address goes to the handler that was
+ * there before, or kills the process as usual. SIGBUS must not be blocked in threads that read.
  */
 #ifndef PANDO_STORAGE_PANDOSTORE_H
 #define PANDO_STORAGE_PANDOSTORE_H
@@ -41,7 +50,7 @@ enum ps_error {
     PS_BUSY = -5,       /* no room for this now: commit (or abort), then try again */
     PS_TXNFULL = -6,    /* one transaction larger than the store's dirty memory can hold */
     PS_NOSPACE = -7,    /* the disk is full; writing resumes by itself when space returns */
-    PS_IO = -8,         /* a system call failed; nothing was changed */
+    PS_IO = -8,         /* a system call failed, or a page cannot be read; nothing was changed */
     PS_CORRUPT = -9,    /* the file or the log is damaged: see ps_last_fault() */
     PS_POISONED = -10,  /* a sync failed earlier: reads go on, writes do not until reopened */
     PS_LOCKED = -11,    /* another process has this directory open */
@@ -175,6 +184,14 @@ uint64_t ps_snapshot_seq(const struct ps_snapshot *snap);
 /* What the read functions take. The view lives as long as its snapshot or transaction. */
 struct ps_view *ps_snapshot_view(struct ps_snapshot *snap);
 struct ps_view *ps_txn_view(struct ps_txn *txn);
+
+/* 0, or PS_IO: while something was read from this view since it began, was renewed, or resumed, a
+ * page of the file turned out to be unreadable. What was returned may be zeros, not what is stored;
+ * everything read from the view answers PS_IO until it is renewed or resumed. Two loads. */
+int ps_view_check(const struct ps_view *view);
+/* Goes on after that, holding nothing that was read before. A change that had failed leaves a
+ * transaction good for rolling back only, as ever. */
+void ps_view_resume(struct ps_view *view);
 
 /* A tree's number by its name: 0 or PS_NOTFOUND. */
 int ps_tree_find(struct ps_view *view, struct ps_slice name, ps_tree *tree);
@@ -346,6 +363,7 @@ struct ps_stat {
      * went to the log while their transaction ran; pieces replayed while they were read */
     uint64_t spilled_pages, spill_sweeps, spilled_again, log_pieces_early, replayed_pieces;
     uint64_t snapshot_retries, snapshots_pinned;
+    uint64_t losses; /* pages of the file, or ranges of them, that could not be read */
     uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
     uint64_t snapshots_asked, snapshots_moved, moved_pages, snapshot_move_failures;
     /* long keys and values: runs written to the file, and their bytes; of those, made anew by

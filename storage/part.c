@@ -6,8 +6,8 @@
 #include "storage/node.h"
 #include "storage/overflow.h"
 
-int ps_get_part(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t offset,
-                size_t len, struct ps_slice *part, uint64_t *whole)
+static int get_part(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t offset,
+                    size_t len, struct ps_slice *part, uint64_t *whole)
 {
     struct ps_store *store = view->store;
     const struct state *state = view->state;
@@ -40,4 +40,10 @@ int ps_get_part(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_
         *whole = total;
     }
     return rc;
+}
+
+int ps_get_part(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t offset,
+                size_t len, struct ps_slice *part, uint64_t *whole)
+{
+    return view_end(view, get_part(view, tree, key, offset, len, part, whole));
 }

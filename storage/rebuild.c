@@ -217,6 +217,10 @@ int rebuild_part(struct rebuild *r, unsigned k, struct child *child)
     if (rc != 0) {
         return rc;
     }
+    rc = view_end(&r->txn->view, 0); /* keys in runs were compared */
+    if (rc != 0) {
+        return rc;
+    }
     PS_ASSERT(size <= store->page_size);
     struct node_entry e = {0};
     if (prefix > 0) {

@@ -266,6 +266,7 @@ int relink_idle(struct ps_store *store)
             root->root.ref = file;
         }
     }
+    rc = view_end(&txn->view, rc);
     if (rc != 0) {
         txn_discard(txn);
         return rc;

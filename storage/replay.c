@@ -199,6 +199,7 @@ static int replay_commits(struct replay *r, size_t first, size_t last, bool whol
     size_t from = first == 0 ? 0 : r->commits.at[first - 1].ops_end;
     const struct replay_commit *c = &r->commits.at[last];
     rc = replay_range(txn, r->ops.at, from, c->ops_end);
+    rc = view_end(&txn->view, rc);
     if (rc != 0) {
         txn_discard(txn);
         return rc;
@@ -339,6 +340,7 @@ static int run_end(struct replay *r, const struct log_piece *piece)
     while (rc == 0 && r->running->nsavepoints > 0) {
         rc = ps_savepoint_release(r->running);
     }
+    rc = view_end(&r->running->view, rc);
     if (rc == 0) {
         rc = finish(r->running, piece->seq, &piece->after);
         r->running = rc == 0 ? NULL : r->running;

@@ -265,7 +265,7 @@ int ps_probe(struct ps_view *view, ps_tree tree, struct ps_slice key, size_t wri
              struct ps_residency *residency, struct ps_slice *value)
 {
     struct descent d = {view->store, residency, key, write};
-    int rc = descend(&d, view, tree, value);
+    int rc = view_end(view, descend(&d, view, tree, value));
     if (rc == PS_WOULDWAIT) {
         atomic_fetch_add_explicit(&view->store->probes_would_wait, 1, memory_order_relaxed);
     }
@@ -277,5 +277,5 @@ int ps_touch(struct ps_view *view, ps_tree tree, struct ps_slice key, size_t wri
 {
     struct descent d = {view->store, NULL, key, write};
     atomic_fetch_add_explicit(&view->store->paths_touched, 1, memory_order_relaxed);
-    return descend(&d, view, tree, value);
+    return view_end(view, descend(&d, view, tree, value));
 }

@@ -74,6 +74,7 @@ void ps_snapshot_renew(struct ps_snapshot *snap)
         atomic_store(&slot->announced, stamp);
         if (likely(atomic_load(&store->published) == state && stamp_of(state) == stamp)) {
             snap->view.state = state;
+            snap->view.losses = losses_ended(store);
             return;
         }
         atomic_fetch_add_explicit(&store->snapshot_retries, 1, memory_order_relaxed);
@@ -103,6 +104,7 @@ int ps_snapshot_pin(struct ps_snapshot *snap)
         if (state->seq >= ps_published(store) || stamp >= wanted) {
             atomic_store(&store->readers[snap->slot].announced, stamp | FILE_ONLY);
             snap->view.state = state;
+            snap->view.losses = losses_ended(store);
             store->stat.snapshots_pinned++;
             pthread_mutex_unlock(&store->mu);
             return 0;
@@ -123,6 +125,16 @@ uint64_t ps_snapshot_seq(const struct ps_snapshot *snap)
 struct ps_view *ps_snapshot_view(struct ps_snapshot *snap)
 {
     return &snap->view;
+}
+
+int ps_view_check(const struct ps_view *view)
+{
+    return view_end(view, 0);
+}
+
+void ps_view_resume(struct ps_view *view)
+{
+    view->losses = losses_ended(view->store);
 }
 
 uint64_t ps_published(const struct ps_store *store)

@@ -151,7 +151,11 @@ static int map_file(struct ps_store *store, struct ps_fault *fault)
         return fail_at(fault, -ENOMEM, store->file_path, "memory for page checks");
     }
     store->verified = bits;
-    return 0;
+    int rc = lost_watch(store);
+    if (rc != 0) {
+        fault_set(fault, rc, 0, store->file_path, 0, "watching the mapping");
+    }
+    return rc;
 }
 
 static int open_memory(struct ps_store *store)
@@ -324,6 +328,10 @@ static int open_all(struct ps_store *store, struct ps_recovery *report, struct p
     rc = rc == 0 ? map_file(store, fault) : rc;
     rc = rc == 0 ? open_space(store, fresh, fault) : rc;
     rc = rc == 0 ? first_state(store, fresh, fault) : rc;
+    if (lost_since(store, 0)) {
+        rc = lost_report(store);
+        ps_last_fault(store, fault);
+    }
     rc = rc == 0 ? snapshot_init(store, &store->checkpoint_snap) : rc;
     if (rc != 0 || store->options.read_only_check) {
         return rc;
@@ -466,6 +474,7 @@ int ps_close(struct ps_store *store, bool checkpoint)
     if (store->log != NULL) {
         log_close(store->log);
     }
+    lost_unwatch(store);
     if (store->base[0] != NULL) {
         (void)vfs->munmap(vfs->ctx, (void *)(uintptr_t)store->base[0], store->map_bytes);
     }

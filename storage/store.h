@@ -40,6 +40,7 @@
 #include "storage/helper.h"
 #include "storage/image.h"
 #include "storage/log.h"
+#include "storage/lost.h"
 #include "storage/meta.h"
 #include "storage/page.h"
 #include "storage/pandostore.h"
@@ -117,6 +118,7 @@ struct ps_view {
     const struct state *state; /* NULL: holds none */
     struct ps_txn *txn;        /* NULL: a snapshot's */
     enum view_place place;
+    uint64_t losses;           /* that had ended when its reading began (lost.h) */
     uint64_t moves;            /* a snapshot's moves so far: cursors compare */
     struct ps_cursor *cursors; /* a snapshot's open ones */
 };
@@ -182,7 +184,8 @@ struct checkpoint_page {
 
 struct ps_store {
     /* reading */
-    const uint8_t *base[2]; /* the file's mapping, the arena */
+    const uint8_t *base[2];        /* the file's mapping, the arena */
+    _Atomic uint64_t losses_begun; /* lost.h */
     uint32_t page_shift, page_size;
     _Atomic uint64_t *verified; /* a bit per file page: was checked since open or last write */
     size_t verified_bytes;
@@ -198,6 +201,8 @@ struct ps_store {
     struct ps_options options;
     const struct ps_vfs *vfs;
     struct image *image; /* NULL: the file itself is mapped */
+    struct lost lost;
+    bool watched; /* lost_watch */
     char *dir, *file_path;
     int fd, lock_fd;
     size_t map_bytes;
@@ -323,6 +328,26 @@ static inline int page_get(struct ps_store *store, const struct child *child, un
         return page_verify(store, child, level);
     }
     return 0;
+}
+
+/* ---- pages that cannot be read (lost.h) ------------------------------------------------------ */
+
+static inline uint64_t losses_ended(const struct ps_store *store)
+{
+    return atomic_load_explicit(&store->lost.ended, memory_order_acquire);
+}
+
+/* Whether what was read since losses_ended() was asked may be zeros. */
+static inline bool lost_since(const struct ps_store *store, uint64_t losses)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return unlikely(atomic_load_explicit(&store->losses_begun, memory_order_relaxed) != losses);
+}
+
+/* What a function that read from a view answers. */
+static inline int view_end(const struct ps_view *view, int rc)
+{
+    return lost_since(view->store, view->losses) ? lost_report(view->store) : rc;
 }
 
 /* ---- errors (error.c) ----------------------------------------------------------------------- */

@@ -35,6 +35,9 @@ int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct pag
     store->stat.spilled_again += !ref_in_arena(child->ref) && child->birth >= txn->base;
     struct page *copy = page_mut(store, ref);
     memcpy(copy, old, store->page_size);
+    if (lost_since(store, txn->view.losses)) {
+        return lost_report(store); /* the copy may be half zeros */
+    }
     copy->birth = txn->stamp;
     copy->number = 0;
     rc = txn_drop(txn, child->ref, child->birth, 1);
@@ -218,6 +221,10 @@ int tree_put(struct ps_txn *txn, ps_tree tree, const struct put *put)
     if (rc != 0) {
         return rc;
     }
+    rc = view_end(&txn->view, 0); /* keys in runs were compared */
+    if (rc != 0) {
+        return rc;
+    }
     if (exact) {
         PS_ASSERT(put->key_run.ref == 0);
         bool done = put->value_run.ref == 0 && node_overwrite(path.page[0], i, put->value);
@@ -247,6 +254,10 @@ int tree_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
     if (rc == 0) {
         rc = node_search(store, path.page[0], key, 0, &i, &exact);
     }
+    if (rc != 0) {
+        return rc;
+    }
+    rc = view_end(&txn->view, 0); /* keys in runs were compared */
     if (rc != 0) {
         return rc;
     }

@@ -65,7 +65,8 @@ int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay)
         }
         return rc;
     }
-    txn->view = (struct ps_view){.store = store, .state = txn->state, .txn = txn};
+    txn->view = (struct ps_view){
+        .store = store, .state = txn->state, .txn = txn, .losses = losses_ended(store)};
     return 0;
 }
 
@@ -138,6 +139,7 @@ int txn_take_file(struct ps_txn *txn, page_ref first, uint32_t pages)
         return PS_NOMEM;
     }
     page_unverify(store, first, pages);
+    lost_restore(store, first, pages);
     struct fresh_page fresh = {.first = first, .birth = txn->stamp, .pages = pages};
     fresh_add(&store->fresh, &fresh);
     struct space_extent e = {first, txn->stamp, pages};
@@ -342,6 +344,9 @@ int ps_savepoint_rollback(struct ps_txn *txn)
     txn->base = s->base;
     txn->changed = s->changed;
     txn->error = txn->lost; /* else the savepoint was there before it happened */
+    if (!txn->replay) {
+        ps_view_resume(&txn->view);
+    }
     txn->changes++;
     txn_advance(txn);
     store->stat.rollbacks++;

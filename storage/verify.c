@@ -9,6 +9,8 @@
  * Of a long run the head is checked with each piece that is used for the first time; the bit of the
  * page where a piece begins remembers it, that of the head's first page that all of them were.
  *
+ * A page that cannot be read (lost.h) reads as zeros and fails the check; the answer is then PS_IO.
+ *
  * Threads: any; two threads may check the same page at once.
  */
 #include "storage/crc32c.h"
@@ -20,11 +22,16 @@ uint32_t page_crc(const struct page *p, size_t len)
     return crc32c(0, (const uint8_t *)p + sizeof p->crc, len - sizeof p->crc);
 }
 
-static void remember(struct ps_store *store, page_ref ref)
+/* Notes that a page, or what begins with it, was checked; unless pages were lost since (L2). */
+static int remember(struct ps_store *store, page_ref ref, uint64_t losses)
 {
-    atomic_fetch_or_explicit(&store->verified[ref / 64], UINT64_C(1) << (ref % 64),
-                             memory_order_relaxed);
+    atomic_fetch_or(&store->verified[ref / 64], UINT64_C(1) << (ref % 64));
+    if (lost_since(store, losses)) {
+        page_unverify(store, ref, 1);
+        return lost_report(store);
+    }
     atomic_fetch_add_explicit(&store->pages_verified, 1, memory_order_relaxed);
+    return 0;
 }
 
 void page_unverify(struct ps_store *store, page_ref ref, uint32_t pages)
@@ -51,15 +58,24 @@ static uint64_t pages_in_file(struct ps_store *store)
     return atomic_load_explicit(&store->file_pages, memory_order_acquire);
 }
 
-/* Damage; unless no published state has the page: then it is what a running transaction could not
- * write, before the store was poisoned for that. */
-static int damaged(struct ps_store *store, page_ref ref, uint64_t birth, const char *what)
+/* Damage; unless it is among pages that were lost, or no published state has the page: then it is
+ * what a running transaction could not write, before the store was poisoned for that. */
+static int damaged_in(struct ps_store *store, page_ref ref, uint64_t pages, uint64_t birth,
+                      const char *what)
 {
+    if (lost_within(store, ref, pages)) {
+        return lost_report(store);
+    }
     if (birth > stamp_of(atomic_load(&store->published)) && store_is_poisoned(store)) {
         return PS_POISONED;
     }
     return store_fault(store, PS_CORRUPT, 0, store->file_path, ref << store->page_shift,
                        "page %llu: %s", (unsigned long long)ref, what);
+}
+
+static int damaged(struct ps_store *store, page_ref ref, uint64_t birth, const char *what)
+{
+    return damaged_in(store, ref, 1, birth, what);
 }
 
 static bool run_ok(struct ps_store *store, const struct run_ref *run, uint64_t least)
@@ -125,6 +141,7 @@ static const char *node_problem(struct ps_store *store, const struct page *p)
 int page_verify(struct ps_store *store, const struct child *child, unsigned level)
 {
     page_ref ref = child->ref;
+    uint64_t losses = losses_ended(store);
     if (ref < META_RESERVED >> store->page_shift || ref >= pages_in_file(store)) {
         return damaged(store, ref, child->birth, "outside the file");
     }
@@ -143,8 +160,7 @@ int page_verify(struct ps_store *store, const struct child *child, unsigned leve
     if (problem != NULL) {
         return damaged(store, ref, child->birth, problem);
     }
-    remember(store, ref);
-    return 0;
+    return remember(store, ref, losses);
 }
 
 #define PIECES_AHEAD 32u /* read at once: the mapping itself reads nothing ahead */
@@ -170,8 +186,8 @@ static int head_verify(struct ps_store *store, const struct run_ref *run)
         return damaged(store, run->ref, run->birth, "stale or misplaced overflow run");
     }
     if (p->crc != page_crc(p, PAGE_HEADER + 4 * (size_t)pieces)) {
-        return damaged(store, run->ref, run->birth,
-                       "checksum of the head of an overflow run does not match");
+        return damaged_in(store, run->ref, run_head_pages(run->len, store->page_shift), run->birth,
+                          "checksum of the head of an overflow run does not match");
     }
     return 0;
 }
@@ -181,23 +197,24 @@ static int piece_verify(struct ps_store *store, const struct run_ref *run, uint6
     page_ref page = piece_page(store, run, i);
     uint64_t from = i * RUN_PIECE;
     size_t len = run->len - from < RUN_PIECE ? (size_t)(run->len - from) : RUN_PIECE;
+    uint64_t losses = losses_ended(store);
     uint32_t crc;
     memcpy(&crc, (const uint8_t *)page_at(store, run->ref) + PAGE_HEADER + 4 * i, sizeof crc);
     if (crc != crc32c(0, page_at(store, page), len)) {
         char what[96];
         snprintf(what, sizeof what, "checksum of piece %llu of an overflow run does not match",
                  (unsigned long long)i);
-        return damaged(store, page, run->birth, what);
+        return damaged_in(store, page, (len >> store->page_shift) + 1, run->birth, what);
     }
-    remember(store, page);
     atomic_fetch_add_explicit(&store->run_pieces_verified, 1, memory_order_relaxed);
-    return 0;
+    return remember(store, page, losses);
 }
 
 /* Pieces [from, to), whatever was checked before. */
 static int pieces_verify(struct ps_store *store, const struct run_ref *run, uint64_t from,
                          uint64_t to)
 {
+    uint64_t losses = losses_ended(store);
     int rc = head_verify(store, run);
     for (uint64_t i = from; rc == 0 && i < to; i++) {
         if ((i - from) % PIECES_AHEAD == 0 && to - from > 1) {
@@ -208,7 +225,7 @@ static int pieces_verify(struct ps_store *store, const struct run_ref *run, uint
         rc = piece_verify(store, run, i);
     }
     if (rc == 0 && from == 0 && to == (run->len + RUN_PIECE - 1) / RUN_PIECE) {
-        remember(store, run->ref);
+        rc = remember(store, run->ref, losses);
     }
     return rc;
 }
@@ -235,14 +252,15 @@ int run_verify(struct ps_store *store, const struct run_ref *run)
     if (!run_ok(store, run, 0)) {
         return damaged(store, run->ref, run->birth, "overflow run outside the file");
     }
+    uint64_t losses = losses_ended(store);
     const struct page *p = page_at(store, run->ref);
     if (p->kind != PAGE_OVERFLOW || p->number != run->ref || p->birth != run->birth ||
         p->run_len != run->len) {
         return damaged(store, run->ref, run->birth, "stale or misplaced overflow run");
     }
     if (p->crc != page_crc(p, PAGE_HEADER + (size_t)run->len)) {
-        return damaged(store, run->ref, run->birth, "checksum of an overflow run does not match");
+        return damaged_in(store, run->ref, run_pages(run->len, store->page_shift), run->birth,
+                          "checksum of an overflow run does not match");
     }
-    remember(store, run->ref);
-    return 0;
+    return remember(store, run->ref, losses);
 }

@@ -218,20 +218,35 @@ static void cut_reply(struct executor *x, size_t mark)
     }
 }
 
+/* The handler did nothing and asks for something else (command.h). */
+static bool is_put_off(int rc)
+{
+    return rc == COMMAND_ELSEWHERE || rc == COMMAND_UNPUBLISHED || rc == COMMAND_RESTAGE;
+}
+
+/* A page that the command saw could not be read. So can what was looked up ahead of others: they
+ * fail as well, until the view is renewed. */
+static void note_loss(struct executor *x)
+{
+    if (!is_put_off(x->ctx.rc)) {
+        x->ctx.rc = PS_IO;
+    }
+    if (!x->ahead) {
+        ps_view_resume(x->ctx.view);
+    }
+}
+
 static void call(struct executor *x, const struct command *row)
 {
     size_t mark = x->ctx.out->len;
     row->handler(&x->ctx);
     x->commands++;
+    if (__builtin_expect(x->ctx.view != NULL && ps_view_check(x->ctx.view) != 0, 0)) {
+        note_loss(x);
+    }
     if (x->ctx.rc != 0) {
         cut_reply(x, mark);
     }
-}
-
-/* The handler did nothing and asks for something else (command.h). */
-static bool is_put_off(int rc)
-{
-    return rc == COMMAND_ELSEWHERE || rc == COMMAND_UNPUBLISHED || rc == COMMAND_RESTAGE;
 }
 
 static void answer_rc(struct executor *x, int rc)

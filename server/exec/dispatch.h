@@ -22,6 +22,7 @@ struct executor {
     uint64_t errors;        /* of these, answered with a storage error */
     uint64_t held;          /* writer: commands in this transaction that changed something */
     bool careful;           /* writer: a savepoint around every command that writes */
+    bool ahead;             /* lookups are made for several commands before the first of them */
 };
 
 void executor_init(struct executor *x, struct exec_env *env);

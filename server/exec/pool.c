@@ -230,6 +230,7 @@ static int make_piece(struct unit *unit, const struct keyspace *ks)
     int rc = ps_snapshot_should_move(unit->snapshot) ? ps_snapshot_move(unit->snapshot) : 0;
     if (rc == 0 && (unit->stream == NULL || unit->out.len == 0)) {
         rc = stream_next(unit, ks);
+        rc = rc == 0 ? ps_view_check(ps_snapshot_view(unit->snapshot)) : rc;
     }
     return rc;
 }

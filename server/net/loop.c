@@ -523,6 +523,7 @@ int loop_init(struct loop *loop, struct exec_env *env, struct clients *clients)
     resp_out_init(&loop->out);
     resp_limits_init(&loop->limits);
     executor_init(&loop->x, env);
+    loop->x.ahead = true;
     loop->x.ctx.out = &loop->out;
     loop->x.ctx.hint_expired = writer_hint;
     loop->x.ctx.hint_arg = env;

@@ -386,6 +386,7 @@ static void pass(struct loop *loop)
         size_t max = LOOP_PASS_COMMANDS - loop->command_n;
         parse(loop, loop->active.v[parsed], max < UNIT_MAX_COMMANDS ? max : UNIT_MAX_COMMANDS);
     }
+    ps_view_resume(loop->x.ctx.view);
     if (loop->disk) {
         ps_get_many_resident(loop->x.ctx.view, loop->lookups, loop->lookup_n, loop->residency);
     } else if (loop->lookup_n > 1) {
