@@ -252,6 +252,7 @@ static void run_job(struct pool_thread *worker, struct unit *unit)
         logger_write(env->log, LOG_WARNING,
                      "Client id=%llu closed in the middle of a reply: reading it failed: %s",
                      (unsigned long long)unit->session->id, ps_strerror(rc));
+        resp_out_truncate(&unit->out, 0); /* room that nothing was read into is not sent */
         atomic_store(&unit->session->killed, true);
     }
 }
