@@ -168,8 +168,9 @@ struct command_ctx {
     const struct command *command; /* the row (of the subcommand, where there is one) */
     size_t argc;
     const struct ps_slice *argv;
-    struct ps_view *view; /* what reads see; NULL only for COST_STATE */
-    struct ps_txn *txn;   /* COST_WRITE only */
+    struct ps_view
+        *view; /* what reads see; NULL only for COST_STATE, and for COST_POOL of no reads */
+    struct ps_txn *txn; /* COST_WRITE only */
     struct resp_out *out;
     int64_t now_ms;      /* Unix time, frozen for the call (in a unit and in EXEC for all of it) and
                           * never earlier than that of any unit that was published */

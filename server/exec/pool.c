@@ -9,8 +9,12 @@
  *     step (ps_snapshot_move), so that the writer waits for one step of it at most, and for the
  *     move. Where the disk has no room for that the job ends with an error.
  *  4. In the disk regime the first of several threads takes no long job.
+ *  5. A unit that has a snapshot waits behind nobody's long job, and behind nobody who waits for
+ * the writer (CONFIG SET durability): the writer may need the memory that its snapshot keeps. There
+ *     is a thread more than reader-threads, which takes such units only. For the same reason a
+ *     command that reads no data runs without a snapshot.
  *
- * Threads: two queues under one mutex; a job is long compared with it, so it is never the cost.
+ * Threads: three queues under one mutex; a job is long compared with it, so it is never the cost.
  */
 #include "server/exec/pool.h"
 
@@ -33,11 +37,13 @@ struct pool {
     struct exec_env *env;
     char *hook_dir;
     pthread_mutex_t lock;
-    pthread_cond_t arrived;
+    pthread_cond_t arrived, piece_arrived;
     struct unit_list longs, shorts;
+    struct unit_list pieces; /* units that have a snapshot */
+    bool spare_waits;        /* the thread that takes nothing else, for piece_arrived */
     uint64_t tickets;
     unsigned threads, running;
-    uint64_t jobs, pieces;
+    uint64_t jobs, pieces_made;
     bool stop;
     struct pool_thread *workers;
 };
@@ -45,6 +51,7 @@ struct pool {
 struct pool_thread {
     struct pool *pool;
     bool first; /* of several */
+    bool spare; /* takes pieces only */
     pthread_t thread;
     struct ps_snapshot *snapshot;
     struct metrics_thread *metrics;
@@ -59,16 +66,36 @@ static bool takes_long_jobs(const struct pool_thread *worker)
            !atomic_load_explicit(&worker->pool->env->disk_regime, memory_order_relaxed);
 }
 
+/* The one of two lists whose head came first. */
+static struct unit_list *earlier(struct unit_list *a, struct unit_list *b)
+{
+    return b->head == NULL || (a->head != NULL && a->head->ticket < b->head->ticket) ? a : b;
+}
+
 /* The job that is next for this thread; NULL: none is there. */
 static struct unit *take_job(struct pool_thread *worker)
 {
     struct pool *pool = worker->pool;
-    struct unit *brief = pool->shorts.head;
-    struct unit *lengthy = takes_long_jobs(worker) ? pool->longs.head : NULL;
-    if (brief != NULL && (lengthy == NULL || brief->ticket < lengthy->ticket)) {
-        return list_pop(&pool->shorts);
+    struct unit_list *next = worker->spare ? &pool->pieces : &pool->shorts;
+    if (!worker->spare && takes_long_jobs(worker)) {
+        next = earlier(next, earlier(&pool->longs, &pool->pieces));
     }
-    return lengthy != NULL ? list_pop(&pool->longs) : NULL;
+    return next->head != NULL ? list_pop(next) : NULL;
+}
+
+static void wait_for_job(struct pool_thread *worker)
+{
+    struct pool *pool = worker->pool;
+    if (worker->spare) {
+        pool->spare_waits = true;
+        pthread_cond_wait(&pool->piece_arrived, &pool->lock);
+        pool->spare_waits = false;
+        return;
+    }
+    if (pool->longs.head != NULL || pool->pieces.head != NULL) {
+        pthread_cond_signal(&pool->arrived); /* the wake-up was for another thread */
+    }
+    pthread_cond_wait(&pool->arrived, &pool->lock);
 }
 
 static struct unit *next_job(struct pool_thread *worker)
@@ -77,10 +104,7 @@ static struct unit *next_job(struct pool_thread *worker)
     struct unit *unit;
     pthread_mutex_lock(&pool->lock);
     while ((unit = take_job(worker)) == NULL && !pool->stop) {
-        if (pool->longs.head != NULL) {
-            pthread_cond_signal(&pool->arrived); /* the wake-up was for another thread */
-        }
-        pthread_cond_wait(&pool->arrived, &pool->lock);
+        wait_for_job(worker);
     }
     pool->running += unit != NULL;
     pthread_mutex_unlock(&pool->lock);
@@ -106,6 +130,12 @@ static int step_aside(void *arg)
                      worker->job, ps_strerror(rc));
     }
     return rc == 0 ? 0 : PS_ENDED;
+}
+
+/* SAVE, CONFIG SET and the like read no data, and may wait for the writer. */
+static bool reads_data(const struct command *row)
+{
+    return row == NULL || row->cost != COST_POOL || (row->flags & CMD_READONLY);
 }
 
 /* The newest state, before each command: none is kept while the next waits for the disk. */
@@ -151,6 +181,10 @@ static void run_commands(struct pool_thread *worker, struct executor *x, struct 
            !atomic_load_explicit(&session->killed, memory_order_relaxed)) {
         const struct unit_command *c = &unit->commands[unit->done++];
         refresh(worker, x);
+        if (!reads_data(c->row)) {
+            ps_snapshot_reset(worker->snapshot);
+            x->ctx.view = NULL;
+        }
         if (unit->errand == ERRAND_READ) {
             ahead_touch(x, &db, c->row, c->argc, unit->argv + c->first);
         }
@@ -262,17 +296,35 @@ static void *pool_main(void *arg)
     struct pool_thread *worker = arg;
     struct pool *pool = worker->pool;
     struct unit *unit;
-    pthread_setname_np(pthread_self(), "pando-reader");
+    pthread_setname_np(pthread_self(), worker->spare ? "pando-pieces" : "pando-reader");
     while ((unit = next_job(worker)) != NULL) {
         run_job(worker, unit);
         pthread_mutex_lock(&pool->lock);
         pool->running--;
         pool->jobs++;
-        pool->pieces += stream_wanted(unit);
+        pool->pieces_made += stream_wanted(unit);
         pthread_mutex_unlock(&pool->lock);
         send_on(pool, unit);
     }
     return NULL;
+}
+
+static int start_worker(struct pool *pool, struct pool_thread *worker)
+{
+    int rc;
+    worker->pool = pool;
+    worker->pause = (struct keyspace_pause){step_aside, worker};
+    worker->metrics = metrics_thread(pool->env->metrics);
+    rc = ps_snapshot_new(pool->env->store, &worker->snapshot);
+    if (rc == 0) {
+        rc = -pthread_create(&worker->thread, NULL, pool_main, worker);
+    }
+    if (rc == 0) {
+        pool->threads++;
+    } else if (worker->snapshot != NULL) {
+        ps_snapshot_free(worker->snapshot);
+    }
+    return rc;
 }
 
 int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir, struct pool **out)
@@ -285,25 +337,17 @@ int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir, str
     pool->env = env;
     list_init(&pool->longs);
     list_init(&pool->shorts);
+    list_init(&pool->pieces);
     pool->hook_dir = hook_dir != NULL ? strdup(hook_dir) : NULL;
-    pool->workers = calloc(threads, sizeof(*pool->workers));
+    pool->workers = calloc(threads + 1, sizeof(*pool->workers));
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->arrived, NULL);
-    while (rc == 0 && pool->workers != NULL && pool->threads < threads) {
+    pthread_cond_init(&pool->piece_arrived, NULL);
+    while (rc == 0 && pool->workers != NULL && pool->threads < threads + 1) {
         struct pool_thread *worker = &pool->workers[pool->threads];
-        worker->pool = pool;
-        worker->pause = (struct keyspace_pause){step_aside, worker};
         worker->first = threads > 1 && pool->threads == 0;
-        worker->metrics = metrics_thread(env->metrics);
-        rc = ps_snapshot_new(env->store, &worker->snapshot);
-        if (rc == 0) {
-            rc = -pthread_create(&worker->thread, NULL, pool_main, worker);
-        }
-        if (rc == 0) {
-            pool->threads++;
-        } else if (worker->snapshot != NULL) {
-            ps_snapshot_free(worker->snapshot);
-        }
+        worker->spare = pool->threads == threads;
+        rc = start_worker(pool, worker);
     }
     if (rc != 0 || pool->workers == NULL) {
         pool_stop(pool);
@@ -319,6 +363,7 @@ void pool_stop(struct pool *pool)
     pthread_mutex_lock(&pool->lock);
     pool->stop = true;
     pthread_cond_broadcast(&pool->arrived);
+    pthread_cond_broadcast(&pool->piece_arrived);
     pthread_mutex_unlock(&pool->lock);
     for (unsigned i = 0; i < pool->threads; i++) {
         pthread_join(pool->workers[i].thread, NULL);
@@ -326,6 +371,7 @@ void pool_stop(struct pool *pool)
     }
     pthread_mutex_destroy(&pool->lock);
     pthread_cond_destroy(&pool->arrived);
+    pthread_cond_destroy(&pool->piece_arrived);
     free(pool->workers);
     free(pool->hook_dir);
     free(pool);
@@ -335,15 +381,24 @@ void pool_submit(struct pool *pool, struct unit *unit)
 {
     pthread_mutex_lock(&pool->lock);
     unit->ticket = pool->tickets++;
-    list_push(unit->errand == ERRAND_LONG ? &pool->longs : &pool->shorts, unit);
-    pthread_cond_signal(&pool->arrived);
+    list_push(unit->snapshot != NULL        ? &pool->pieces
+              : unit->errand == ERRAND_LONG ? &pool->longs
+                                            : &pool->shorts,
+              unit);
+    if (unit->snapshot != NULL && pool->spare_waits) {
+        pool->spare_waits = false;
+        pthread_cond_signal(&pool->piece_arrived);
+    } else {
+        pthread_cond_signal(&pool->arrived);
+    }
     pthread_mutex_unlock(&pool->lock);
 }
 
 void pool_statistics(struct pool *pool, struct pool_statistics *s)
 {
     pthread_mutex_lock(&pool->lock);
-    *s = (struct pool_statistics){pool->jobs, pool->pieces, pool->threads, pool->running,
-                                  (unsigned)(pool->longs.count + pool->shorts.count)};
+    size_t waiting = pool->longs.count + pool->shorts.count + pool->pieces.count;
+    *s = (struct pool_statistics){pool->jobs, pool->pieces_made, pool->threads - 1, pool->running,
+                                  (unsigned)waiting};
     pthread_mutex_unlock(&pool->lock);
 }

@@ -9,6 +9,9 @@
  * ERRAND_WALK: what its commands need is read into memory, and it goes on to the writer.
  * ERRAND_DUE: what expiry will need is read, and it goes home to the writer.
  *
+ * Units that have a snapshot are not held up by those that have none: a thread more than asked for
+ * takes nothing else.
+ *
  * Jobs begin in the order in which they came, except that in the disk regime (regime.h) the first
  * of several threads takes no ERRAND_LONG: however many long reads there are, short ones go on.
  *

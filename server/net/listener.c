@@ -204,7 +204,6 @@ static void accept_all(struct listener *listener, int fd)
         int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (client >= 0) {
             listener->out_of_files = false;
-            metrics_add(&listener->metrics->connections, 1);
             loop_accept(&listener->loops[listener->next], client, listener->metrics);
             listener->next = (listener->next + 1) % listener->loop_n;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {

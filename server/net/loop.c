@@ -203,6 +203,7 @@ void loop_accept(struct loop *loop, int fd, struct metrics_thread *metrics)
         refuse(fd, refusal, metrics);
         return;
     }
+    metrics_add(&metrics->connections, 1);
     if (conn->local.ss_family != AF_UNIX) {
         set_socket_options(loop, fd);
     }

@@ -191,8 +191,11 @@ def test_maxclients(server, raw):
     others = [server.raw() for _ in range(4)]
     for connection in others:
         assert connection.command("PING") == "PONG"
+    received = re.compile(rb"total_connections_received:(\d+)")
+    before = received.search(raw.command("INFO", "stats"))[1]
     with server.raw() as extra:
         assert extra.rest() == b"-ERR max number of clients reached\r\n"
+    assert received.search(raw.command("INFO", "stats"))[1] == before  # as in Redis
     set_directive(raw, "maxclients", 6)
     with server.raw() as extra:
         assert extra.command("PING") == "PONG"

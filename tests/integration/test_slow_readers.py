@@ -1,6 +1,8 @@
 """A slow read delays nobody else: KEYS is held in the reader pool, others are served."""
 
+import itertools
 import select
+import threading
 
 import pytest
 from support import Hook, encode
@@ -145,3 +147,67 @@ def test_a_long_read_lets_go_of_dirty_memory_and_still_sees_its_state(
         reply = reply[1]
     assert sorted(reply) == [key.encode() for key in keys]
     slow.close()
+
+
+# ---- large replies beside what keeps the threads of the pool ------------------------------------
+
+
+def test_a_large_reply_goes_on_while_every_thread_of_the_pool_is_held(make_server, tmp_path):
+    hook = Hook(tmp_path / "hooks", "pool-keys")
+    server = make_server("--test-hook-dir", hook.directory, "--reader-threads", "1").start()
+    value = bytes(range(256)) * (96 << 10)
+    client = server.client()
+    client.set("k", value)
+    reader, keys = server.raw(), server.raw()
+    reader.send(encode("GET", "k"))
+    while client.info("writer")["reader_pieces"] == 0:
+        pass  # its first command has run: from now on it needs pieces only
+    keys.send(encode("KEYS", "*"))
+    hook.wait()
+    assert reader.reply() == value
+    hook.release()
+    assert keys.reply() == [b"k"]
+    reader.close()
+    keys.close()
+
+
+def test_durability_changes_beside_writers_that_wait_for_the_memory_of_slow_readers(make_server):
+    """CONFIG SET durability waits for the writer, which waits for dirty memory. All of this hung."""
+    server = make_server(
+        "--reader-threads", "1", "--dirty-memory", str(DIRTY), "--durability", "everysec"
+    ).start()
+    values = [bytes([n]) * 900000 for n in (1, 2)]
+    client = server.client()
+    client.set("k", values[0])
+    stopped = threading.Event()
+    errors = []
+
+    def write(number):
+        try:
+            with server.client() as own:
+                for turn in itertools.count():
+                    if stopped.is_set():
+                        return
+                    own.set("k", values[(turn + number) % 2])
+                    own.set(f"other:{turn % 3000}", b"x" * (turn % 2000))
+        except Exception as error:  # pylint: disable=broad-except
+            errors.append(error)
+
+    writers = [threading.Thread(target=write, args=(n,)) for n in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        for turn in range(60):
+            readers = [server.raw() for _ in range(3)]
+            for reader in readers:
+                reader.send(encode("GET", "k"))
+            for level in ("everysec", "always", "none"):
+                assert client.config_set("durability", level)
+            for reader in readers:
+                assert reader.reply() in values
+                reader.close()
+    finally:
+        stopped.set()
+        for writer in writers:
+            writer.join()
+    assert not errors, errors
