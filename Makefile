@@ -197,9 +197,10 @@ $(OUT)/tests/$(1): $(call objects,$(filter tests/$(1)/%,$(PROGRAM_SRC))) $(SUPPO
 endef
 # Only the crash test serves a disk of its own.
 LIBS_crash := -lfuse3
+# Only the comparisons of engines know another engine.
+LIBS_lmdb := -llmdb
 $(foreach folder,$(PROGRAMS),$(eval $(call program,$(folder))))
 
-# Only the comparison of engines knows another engine.
 $(OUT)/bench/engine: PEER_LIBS := -llmdb
 $(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES_STAMP)
 	$(call link,$(PEER_LIBS) -lm)
@@ -211,7 +212,7 @@ $(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES
 DEPS := gcc libc6-dev pkg-config libevent-dev libsystemd-dev
 DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck libcmocka-dev \
              libfuse3-dev e2fsprogs mount python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
-             wamerican-huge procps \
+             wamerican-huge procps liblmdb-dev \
              systemd strace debootstrap buildah podman runc python3-yaml
 DEPS_BENCH := liblmdb-dev linux-perf python3 redis-server redis-tools
 
