@@ -111,6 +111,8 @@ UNIT_BIN := $(patsubst %.c,$(OUT)/%,$(UNIT_SRC))
 PROGRAM_BIN := $(addprefix $(OUT)/tests/,$(PROGRAMS))
 # The calls that fuzz_dispatch makes up follow the grammar of the differential test.
 FUZZ_GRAMMAR_SRC := $(addprefix tests/differential/,table.c grammar.c token.c random.c)
+# fuzz_lmdb runs the streams of the comparison with LMDB.
+FUZZ_LMDB_SRC := $(filter-out tests/lmdb/main.c,$(wildcard tests/lmdb/*.c))
 FUZZ_BIN := $(patsubst %.c,$(OUT)/%,$(FUZZ_SRC))
 BENCH_BIN := $(patsubst %.c,$(OUT)/%,$(BENCH_SRC))
 ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) $(TOOL_SRC) $(SUPPORT_SRC) $(UNIT_SRC) \
@@ -141,16 +143,28 @@ $(FLAGS_STAMP): FORCE
 $(SOURCES_STAMP): FORCE
 	$(call stamp,$(ALL_SRC))
 
-# Fuzzing looks for new ways through protocol and server; the engine has tests of its own, and its
-# threads and loops would only be noise.
+# Fuzzing looks for new ways through protocol and server; the engine's threads and loops would only
+# be noise. Except for fuzz_lmdb, which looks for ways through the engine; but the log is read byte by
+# byte at each start, and has its own tests.
+ENGINE_LIB := $(STORAGE_LIB)
 ifeq ($(SAN),fuzzer)
 $(call objects,$(STORAGE_SRC)): CFLAGS += -fno-sanitize=fuzzer-no-link
+ENGINE_LIB := $(OBJ)/engine/libpandostore.a
+$(patsubst %.c,$(OBJ)/engine/%.o,$(wildcard storage/log*.c)): CFLAGS += -fno-sanitize=fuzzer-no-link
+$(ENGINE_LIB): $(STORAGE_SRC:%.c=$(OBJ)/engine/%.o) $(SOURCES_STAMP)
+	$(archive)
 endif
 
+define compile
+@mkdir -p $(@D)
+$(say) CC $<
+$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+endef
+
+$(OBJ)/engine/%.o: %.c $(FLAGS_STAMP)
+	$(compile)
 $(OBJ)/%.o: %.c $(FLAGS_STAMP)
-	@mkdir -p $(@D)
-	$(say) CC $<
-	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(compile)
 
 define archive
 @mkdir -p $(@D); rm -f $@
@@ -187,8 +201,14 @@ TEST_ARCHIVES := $(SUPPORT_LIB) $(SERVER_LIB) $(PROTOCOL_LIB) $(STORAGE_LIB)
 $(UNIT_BIN): $(OUT)/%: $(OBJ)/%.o $(TEST_ARCHIVES) $(SOURCES_STAMP)
 	$(call link,$(TEST_LIBS) $(PKG_LIBS) -lm)
 
-$(FUZZ_BIN): $(OUT)/%: $(OBJ)/%.o $(FUZZ_LIB) $(TEST_ARCHIVES) $(SOURCES_STAMP)
-	$(call link,$(if $(filter fuzzer,$(SAN)),-fsanitize=fuzzer) $(PKG_LIBS) -lm)
+FUZZ_LMDB_BIN := $(OUT)/tests/fuzz/fuzz_lmdb
+FUZZER_MAIN := $(if $(filter fuzzer,$(SAN)),-fsanitize=fuzzer)
+$(filter-out $(FUZZ_LMDB_BIN),$(FUZZ_BIN)): $(OUT)/%: $(OBJ)/%.o $(FUZZ_LIB) $(TEST_ARCHIVES) \
+    $(SOURCES_STAMP)
+	$(call link,$(FUZZER_MAIN) $(PKG_LIBS) -lm)
+$(FUZZ_LMDB_BIN): $(call objects,tests/fuzz/fuzz_lmdb.c $(FUZZ_LMDB_SRC)) $(FUZZ_LIB) \
+    $(SUPPORT_LIB) $(PROTOCOL_LIB) $(ENGINE_LIB) $(SOURCES_STAMP)
+	$(call link,$(FUZZER_MAIN) -llmdb -lm)
 
 define program
 $(OUT)/tests/$(1): $(call objects,$(filter tests/$(1)/%,$(PROGRAM_SRC))) $(SUPPORT_LIB) \
@@ -197,7 +217,7 @@ $(OUT)/tests/$(1): $(call objects,$(filter tests/$(1)/%,$(PROGRAM_SRC))) $(SUPPO
 endef
 # Only the crash test serves a disk of its own.
 LIBS_crash := -lfuse3
-# Only the comparisons of engines know another engine.
+# Only the comparisons of engines (fuzz_lmdb and bench/engine are others) know another engine.
 LIBS_lmdb := -llmdb
 $(foreach folder,$(PROGRAMS),$(eval $(call program,$(folder))))
 
@@ -205,7 +225,7 @@ $(OUT)/bench/engine: PEER_LIBS := -llmdb
 $(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES_STAMP)
 	$(call link,$(PEER_LIBS) -lm)
 
--include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)))
+-include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(STORAGE_SRC:%.c=$(OBJ)/engine/%.o))
 
 # ---- packages -------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ uint64_t mix(uint64_t x)
 static void decode_config(struct config *c, const uint8_t *h)
 {
     static const uint32_t pages[] = {4096, 4096, 4096, 4096, 8192, 16384, 65536};
+    static const uint64_t segments[] = {65536, 16384, 262144, 1048576};
     static const unsigned trees[] = {1, 2, 3, ORACLE_TREES};
     static const unsigned patience[] = {1, 1, 3, 10, 40, 250};
     static const unsigned spaces[] = {12, 80, 400, 1500, 6000};
@@ -55,7 +56,7 @@ static void decode_config(struct config *c, const uint8_t *h)
         .arena = h[1],
         .level = (enum ps_durability)(h[2] % 3),
         .manual_checkpoint = h[2] / 3 % 4 == 0,
-        .segment = h[2] / 12 % 2 ? 262144 : 1048576,
+        .segment = segments[h[2] / 12 % COUNT(segments)],
         .trees = trees[h[3] % COUNT(trees)],
         .patience = patience[h[4] % COUNT(patience)],
         .space = spaces[h[5] % COUNT(spaces)],
