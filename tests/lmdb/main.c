@@ -22,7 +22,6 @@
 
 #define MOST_JOBS    8
 #define MAX_FAILURES 3 /* rounds; after that the rest would tell nothing new */
-#define UNIT         1000
 
 struct options {
     uint64_t ops, seed, round, length, jobs;
@@ -156,11 +155,12 @@ static int single_stream(const struct options *o, const char *base)
 
 /* ---- many rounds ---------------------------------------------------------------------------- */
 
-/* Lengths depend on the seed and the number alone. */
+/* In units that make many rounds of few operations, and long ones of many. */
 static uint64_t round_length(const struct options *o, uint64_t seed, uint64_t round)
 {
     static const unsigned times[] = {1, 2, 4, 8, 8, 16, 24, 40};
-    return o->length ? o->length : UNIT * times[mix(mix(seed) ^ round) % 8];
+    uint64_t unit = o->ops / 1000 < 100 ? 100 : o->ops / 1000 > 1000 ? 1000 : o->ops / 1000;
+    return o->length ? o->length : unit * times[mix(mix(seed) ^ round) % 8];
 }
 
 static void start_round(struct sum *sum, struct job *job)

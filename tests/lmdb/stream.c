@@ -48,7 +48,7 @@ static void decode_config(struct config *c, const uint8_t *h)
     static const uint32_t pages[] = {4096, 4096, 4096, 4096, 8192, 16384, 65536};
     static const uint64_t segments[] = {65536, 16384, 262144, 1048576};
     static const unsigned trees[] = {1, 2, 3, ORACLE_TREES};
-    static const unsigned patience[] = {1, 1, 3, 10, 40, 250};
+    static const unsigned patience[] = {1, 1, 2, 6, 30, 200};
     static const unsigned spaces[] = {12, 80, 400, 1500, 6000};
     static const unsigned prefixes[] = {4, 30, 120, 255, 400, 480, 498};
     *c = (struct config){

@@ -22,15 +22,15 @@
 
 /* (name, weight of 65,536, what it uses: see enum uses) */
 #define OPERATIONS(X)                                                           \
-    X(put, 13000, USES_TREE | USES_KEY | USES_VALUE)                            \
+    X(put, 11900, USES_TREE | USES_KEY | USES_VALUE)                            \
     X(put_run, 900, USES_TREE | USES_KEY | USES_VALUE | USES_ARG)               \
     X(put_read, 600, USES_TREE | USES_KEY | USES_OTHER)                         \
-    X(delete, 7500, USES_TREE | USES_KEY)                                       \
+    X(delete, 7000, USES_TREE | USES_KEY)                                       \
     X(delete_run, 700, USES_TREE | USES_KEY | USES_ARG)                         \
     X(clear, 25, USES_TREE)                                                     \
     X(make_tree, 250, USES_TREE)                                                \
     X(drop_tree, 70, USES_TREE)                                                 \
-    X(get, 9000, USES_VIEW | USES_TREE | USES_KEY)                              \
+    X(get, 8500, USES_VIEW | USES_TREE | USES_KEY)                              \
     X(get_part, 1500, USES_VIEW | USES_TREE | USES_KEY | USES_ARG)              \
     X(get_many, 1500, USES_VIEW | USES_TREE | USES_KEY | USES_OTHER | USES_ARG) \
     X(touch, 700, USES_VIEW | USES_TREE | USES_KEY | USES_ARG)                  \
@@ -41,19 +41,19 @@
     X(place_cursor, 1500, USES_VIEW | USES_TREE | USES_KEY | USES_ARG)          \
     X(move_cursor, 3500, USES_ARG)                                              \
     X(scan, 250, USES_VIEW | USES_TREE)                                         \
-    X(scan_all, 70, USES_VIEW)                                                  \
+    X(scan_all, 120, USES_VIEW)                                                 \
     X(begin, 1000, USES_ARG)                                                    \
-    X(commit, 4300, USES_ARG)                                                   \
+    X(commit, 6000, USES_ARG)                                                   \
     X(abort, 250, 0)                                                            \
     X(savepoint, 1700, 0)                                                       \
     X(release, 800, 0)                                                          \
     X(roll_back, 800, 0)                                                        \
-    X(hold, 500, USES_VIEW | USES_ARG)                                          \
+    X(hold, 600, USES_VIEW | USES_ARG)                                          \
     X(let_go, 200, USES_VIEW)                                                   \
     X(move_snapshot, 150, USES_VIEW)                                            \
-    X(checkpoint, 50, 0)                                                        \
-    X(check, 15, 0)                                                             \
-    X(reopen, 20, USES_ARG)
+    X(checkpoint, 60, 0)                                                        \
+    X(check, 30, 0)                                                             \
+    X(reopen, 45, USES_ARG)
 
 enum uses {
     USES_TREE = 1,
