@@ -1,11 +1,12 @@
 """A slow read delays nobody else: KEYS is held in the reader pool, others are served."""
 
 import itertools
+import os
 import select
 import threading
 
 import pytest
-from support import Hook, encode
+from support import Hook, encode, wait_for
 
 pytestmark = pytest.mark.own
 
@@ -211,3 +212,40 @@ def test_durability_changes_beside_writers_that_wait_for_the_memory_of_slow_read
         for writer in writers:
             writer.join()
     assert not errors, errors
+
+
+def test_who_waits_for_room_in_the_writers_queue_is_not_idle(make_server, tmp_path):
+    """The writer is held: its EXEC waits for a CONFIG REWRITE, which reads a pipe."""
+    file = tmp_path / "pando.conf"
+    file.write_text("hz 10\n")
+    server = make_server(config=file).start()
+    client, rewriter, holder = server.client(), server.raw(), server.raw()
+    file.unlink()
+    os.mkfifo(file)
+    client.config_set("timeout", 2)
+    rewriter.send(encode("CONFIG", "REWRITE"))
+    pipe = wait_for(lambda: open_to_write(file), "the file to be read")
+    holder.send(encode("MULTI") + encode("SET", "k", "1") + encode("CONFIG", "SET", "hz", "10"))
+    holder.send(encode("EXEC"))
+    assert [holder.reply() for _ in range(3)] == ["OK", "QUEUED", "QUEUED"]
+    writers = [server.raw() for _ in range(100)]
+    for number, writer in enumerate(writers):
+        writer.send(encode("SET", f"w:{number}", b"w" * 900000))
+    wait_for(lambda: client.info("writer")["writer_queued_bytes"] > 64 << 20, "a full queue")
+    begin = client.info("server")["uptime_in_seconds"]
+    wait_for(lambda: client.info("server")["uptime_in_seconds"] >= begin + 5, "more than the timeout")
+    os.close(pipe)
+    assert rewriter.reply() == "OK" and holder.reply() == ["OK", "OK"]
+    for writer in writers:
+        assert writer.reply() == "OK"
+        writer.close()
+    rewriter.close()
+    holder.close()
+
+
+def open_to_write(pipe):
+    """A descriptor, once somebody reads."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
