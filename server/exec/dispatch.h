@@ -20,7 +20,7 @@ struct executor {
     struct command_ctx ctx; /* view, txn, out, now_ms and hints are set by the thread */
     uint64_t commands;      /* executed since the thread last counted them */
     uint64_t errors;        /* of these, answered with a storage error */
-    uint64_t held;          /* writer: commands in this transaction that changed something */
+    uint64_t held;          /* writer: what changed something in this transaction */
     bool careful;           /* writer: a savepoint around every command that writes */
     bool ahead;             /* lookups are made for several commands before the first of them */
 };

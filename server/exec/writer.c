@@ -357,12 +357,11 @@ static int run_unit(struct writer *w, struct unit *unit)
 /* Takes a step of the value that has waited longest. */
 static void run_stage(struct writer *w)
 {
-    struct unit *unit;
     int rc;
     if (w->txn == NULL || w->staging.head == NULL) {
         return;
     }
-    unit = list_pop(&w->staging);
+    struct unit *unit = list_pop(&w->staging);
     if (atomic_load_explicit(&unit->session->killed, memory_order_relaxed)) {
         list_push(&w->group, unit); /* it goes home, and its rows are garbage */
         return;
@@ -381,6 +380,7 @@ static void run_stage(struct writer *w)
     } else {
         list_push(&w->staging, unit);
     }
+    w->x.held += rc == 0; /* who needs its room has the group committed */
     writer_count(&w->stage_steps, rc == 0);
 }
 

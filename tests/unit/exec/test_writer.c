@@ -75,10 +75,15 @@ static int set_up(void **state)
     return set_up_with(state, 8 << 20);
 }
 
-/* Several steps of a value fit. */
+/* A step of a value is a small part. */
 static int set_up_roomy(void **state)
 {
     return set_up_with(state, 64 << 20);
+}
+
+static int set_up_medium(void **state)
+{
+    return set_up_with(state, 16 << 20);
 }
 
 static int tear_down(void **state)
@@ -223,18 +228,24 @@ static void no_part_of_a_unit_is_acknowledged_that_was_dropped(void **state)
 
 #define STEPS 6u
 
-/* COMMAND key value, which is all zeros. */
-static struct unit *store(struct world *w, const char *name, size_t len)
+/* COMMAND key value, which is all zeros, on its way to the writer. */
+static struct unit *begin(struct world *w, struct session *session, const char *name, size_t len)
 {
     char *value = calloc(1, len);
     struct ps_slice argv[] = {{name, strlen(name)}, {"staged", 6}, {value, len}};
     struct unit_source command = {dispatch_resolve(3, argv), 0, 3};
-    struct unit *unit = unit_new(&w->stock, &w->session, &command, 1, argv, NULL, (size_t)1 << 20);
+    struct unit *unit = unit_new(&w->stock, session, &command, 1, argv, NULL, (size_t)1 << 20);
     assert_non_null(unit);
     free(value);
     unit->home = &w->box;
     writer_submit(w->env.writer, unit);
     writer_wake(w->env.writer);
+    return unit;
+}
+
+static struct unit *store(struct world *w, const char *name, size_t len)
+{
+    struct unit *unit = begin(w, &w->session, name, len);
     assert_ptr_equal(come_home(w), unit);
     return unit;
 }
@@ -273,6 +284,31 @@ static void an_old_value_is_answered_from_a_state_that_is_kept_when_there_is_roo
     }
 }
 
+/* What a step has changed in the transaction is committed when a command needs the room. */
+static void a_command_gets_its_room_beside_the_steps_of_a_value(void **state)
+{
+    struct world *w = *state;
+    struct session other;
+    bool ended = false;
+    session_init(&other, 2, true);
+    struct unit *staged = begin(w, &w->session, "SET", 2 * STEPS * STAGE_STEP);
+    while (!ended) {
+        struct unit *unit = begin(w, &other, "APPEND", 3 * STAGE_STEP); /* not in steps */
+        bool back = false;
+        while (!back) {
+            for (struct unit *home = come_home(w); home; home = (struct unit *)home->mail.next) {
+                back |= home == unit;
+                ended |= home == staged;
+            }
+        }
+        assert_int_equal(unit->out.buf[0], ':');
+        unit_release(&w->stock, unit);
+    }
+    assert_int_equal(staged->out.buf[0], '+');
+    unit_release(&w->stock, staged);
+    session_clear(&other);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -281,6 +317,8 @@ int main(void)
         TEST(no_part_of_a_unit_is_acknowledged_that_was_dropped),
         cmocka_unit_test_setup_teardown(a_value_whose_steps_were_dropped_leaves_no_rows_behind,
                                         set_up_roomy, tear_down),
+        cmocka_unit_test_setup_teardown(a_command_gets_its_room_beside_the_steps_of_a_value,
+                                        set_up_medium, tear_down),
         TEST(an_old_value_is_answered_from_a_state_that_is_kept_when_there_is_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
