@@ -17,12 +17,29 @@
 
 /* ---- CONFIG --------------------------------------------------------------------------------- */
 
-static bool asked_for(const struct command_ctx *ctx, const struct config_row *row)
+/* Redis looks for a pattern up to the first NUL. */
+static bool is_pattern(struct ps_slice word)
 {
-    struct ps_slice name = {row->name, strlen(row->name)};
+    const char *bytes = word.data;
+    for (size_t i = 0; i < word.len && bytes[i] != '\0'; i++) {
+        if (strchr("[*?", bytes[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a row was asked for, and by what name: one that is no pattern is answered as it was
+ * written. */
+static bool asked_for(const struct command_ctx *ctx, const struct config_row *row,
+                      struct ps_slice *name)
+{
+    struct ps_slice own = {row->name, strlen(row->name)};
     for (size_t i = 2; i < ctx->argc && !(row->flags & CONFIG_FILE_ONLY); i++) {
-        if (row->flags & CONFIG_HIDDEN ? word_is(ctx->argv[i], row->name)
-                                       : glob_match(ctx->argv[i], name, true)) {
+        bool pattern = is_pattern(ctx->argv[i]);
+        *name = pattern ? own : ctx->argv[i];
+        if (pattern ? !(row->flags & CONFIG_HIDDEN) && glob_match(ctx->argv[i], own, true)
+                    : word_is(ctx->argv[i], row->name)) {
             return true;
         }
     }
@@ -35,12 +52,13 @@ void cmd_config_get(struct command_ctx *ctx)
     uint64_t n = 0;
     for (int id = 0; id < CONFIG_COUNT; id++) {
         const struct config_row *row = config_row(id);
+        struct ps_slice name;
         char *value;
-        if (!asked_for(ctx, row)) {
+        if (!asked_for(ctx, row, &name)) {
             continue;
         }
         value = config_show(server_config(ctx->server), id);
-        resp_write_bulk_str(ctx->out, row->name);
+        resp_write_bulk(ctx->out, name.data, name.len);
         resp_write_bulk_str(ctx->out, value != NULL ? value : "");
         free(value);
         n++;

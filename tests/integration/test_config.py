@@ -163,6 +163,20 @@ def test_config_get_matches_patterns_of_any_case(client):
     assert set(both) == {"maxclients", "timeout"}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("TimeOut",), ("TIMEOUT", "timeout"), ("time*", "TIMEOUT"), ("TIMEOUT", "TIME*"), ("ti\\meout",),
+     ("ti\\meout*",), ("TIMEOU[t]",), ("timeout\0",), ("",), ("HZ", "nosuch", "tImEoUt", "hz")],
+)
+def test_config_get_answers_a_name_as_it_was_written(raw, reference, words):
+    def pairs(connection):
+        found = connection.command("CONFIG", "GET", *words)
+        return sorted(zip(found[::2], found[1::2]))
+
+    with reference.raw() as other:
+        assert pairs(raw) == pairs(other)
+
+
 def test_config_get_everything_has_unique_names_with_values(raw):
     flat = raw.command("CONFIG", "GET", "*")
     names = flat[::2]
