@@ -26,9 +26,12 @@ static const struct {
 #undef X
 };
 
-#define X(name, weight, uses) +(weight)
-static_assert(0 OPERATIONS(X) <= 65536, "two bytes choose an operation");
+struct all_weights { /* as large as their sum */
+#define X(name, weight, uses) char name[weight];
+    OPERATIONS(X)
 #undef X
+};
+static_assert(sizeof(struct all_weights) <= 65536, "two bytes choose an operation");
 
 static const char *const kind_names[KEY_KINDS] = {"short", "counter", "prefix", "nested",
                                                   "edge",  "zeros",   "mixed"};
