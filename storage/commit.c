@@ -29,9 +29,12 @@ enum ps_durability ps_get_durability(const struct ps_store *store)
     return (enum ps_durability)atomic_load_explicit(&store->durability, memory_order_relaxed);
 }
 
+/* What a sync has just made durable is published a moment later. */
 uint64_t ps_durable(const struct ps_store *store)
 {
-    return atomic_load(&store->durable_seq);
+    uint64_t durable = atomic_load(&store->durable_seq);
+    uint64_t published = atomic_load(&store->published_seq);
+    return durable < published ? durable : published;
 }
 
 static int64_t now_ms(void)
@@ -358,7 +361,7 @@ int publication_wait(struct ps_store *store, uint64_t seq)
 
 int ps_flush(struct ps_store *store, uint64_t seq)
 {
-    if (atomic_load(&store->durable_seq) >= seq) {
+    if (ps_durable(store) >= seq) {
         return 0;
     }
     int rc = publication_wait(store, seq);

@@ -143,13 +143,14 @@ int ps_set_durability(struct ps_store *store, enum ps_durability level);
 enum ps_durability ps_get_durability(const struct ps_store *store);
 void ps_set_max_recovery(struct ps_store *store, uint32_t ms);
 
-/* The newest published / durable (on the device, or in a checkpoint) commit sequence. */
+/* The newest published / durable (on the device, or in a checkpoint) commit sequence. What is
+ * durable is published. */
 uint64_t ps_published(const struct ps_store *store);
 uint64_t ps_durable(const struct ps_store *store);
 
-/* Waits until commit `seq` is on the device (syncing now if need be; at PS_NONE by a checkpoint).
- * PS_UNKNOWN: it was dropped when the log failed. Not inside a transaction of the calling thread.
- */
+/* Waits until commit `seq` is published and on the device (syncing now if need be; at PS_NONE by a
+ * checkpoint). PS_UNKNOWN: it was dropped when the log failed. Not inside a transaction of the
+ * calling thread. */
 int ps_flush(struct ps_store *store, uint64_t seq);
 
 const char *ps_strerror(int code);

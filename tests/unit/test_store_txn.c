@@ -1,9 +1,12 @@
 /*
  * test_store_txn.c - the write transaction: what it sees, what it leaves, and how it ends.
  */
+#include "storage/store.h"
+#include "tests/support/fault_vfs.h"
 #include "tests/support/store_fixture.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 static int read_from(struct ps_view *view, ps_tree tree, const char *key, struct ps_slice *value)
 {
@@ -333,6 +336,35 @@ static void a_flush_makes_a_commit_durable(void **state)
     assert_true(ps_published(f->store) >= seq);
 }
 
+/* Holds the moment between the end of a sync and the publication of what it made durable. */
+static void what_is_durable_is_published(void **state)
+{
+    struct fixture *f = *state;
+    struct fault_vfs *files = fault_vfs_new();
+    uint64_t seq = 0;
+    fixture_close(f, true);
+    f->options.vfs = fault_vfs(files);
+    fixture_open(f);
+    fault_vfs_hold(files, FAULT_FDATASYNC, FAULT_LOG);
+    struct ps_txn *txn = fixture_begin(f);
+    assert_int_equal(ps_put(txn, f->tree, text("a"), text("1")), 0);
+    assert_int_equal(ps_commit_start(txn, PS_ALWAYS, false, &seq), 0);
+    fault_vfs_await_held(files, 1);
+    pthread_mutex_lock(&f->store->mu);
+    fault_vfs_release(files, FAULT_LOG);
+    while (atomic_load(&f->store->durable_seq) < seq)
+        sched_yield();
+    uint64_t public = ps_published(f->store), durable = ps_durable(f->store);
+    pthread_mutex_unlock(&f->store->mu);
+    assert_true(public < seq);
+    assert_int_equal(durable, public);
+    assert_int_equal(ps_flush(f->store, seq), 0);
+    assert_true(ps_published(f->store) >= seq);
+    assert_true(ps_durable(f->store) >= seq);
+    fixture_close(f, true);
+    fault_vfs_free(files);
+}
+
 struct second_writer {
     struct fixture *f;
     pthread_barrier_t barrier;
@@ -392,6 +424,7 @@ int main(void)
         STORE_TEST(a_cleared_tree_is_empty_and_can_be_filled_again),
         STORE_TEST(started_commits_are_published_in_order_and_said_to_be),
         STORE_TEST(a_flush_makes_a_commit_durable),
+        STORE_TEST(what_is_durable_is_published),
         STORE_TEST(a_second_transaction_begins_after_the_first_has_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
