@@ -2,8 +2,9 @@
  * check.c - the full check of a checkpoint in the file.
  *
  * Every page of the state is read and verified whatever was verified before; keys ascend and stay
- * within what the parent says; counts and overflow flags are what the parents say; every page is
- * reached exactly once; and the space map says of every page whether it was reached.
+ * within what the parent says, and are found by the prefix and head that stand for them; counts and
+ * overflow flags are what the parents say; every page is reached exactly once; and the space map
+ * says of every page whether it was reached.
  *
  * Threads: any; holds back checkpoints while it runs, nothing else.
  */
@@ -144,6 +145,9 @@ static struct found check_node(struct check *c, const struct child *child, unsig
             continue;
         }
         bool keyed = level == 0 || i > 0;
+        if (keyed && !node_holds(p, i, e.key)) {
+            finding(c, child->ref, "entry %u is searched for by another key than it has", i);
+        }
         if (keyed && have_before && order_of(before, e.key) >= 0) {
             finding(c, child->ref, "entry %u is not greater than the one before", i);
         }

@@ -110,29 +110,32 @@ static bool choose(struct checkpoint *c)
 
 /* ---- (c) ------------------------------------------------------------------------------------ */
 
-static void mark_all(struct checkpoint *c, bool done)
+/* PS_CORRUPT: the state refers to a page twice, or to one that the map has free. */
+static int mark_all(struct checkpoint *c, bool done)
 {
     struct space *space = &c->store->space;
-    for (size_t i = 0; i < c->fresh.n; i++) {
-        space_mark_live(space, c->fresh.at[i].ref, c->fresh.at[i].pages, done);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < c->fresh.n; i++) {
+        rc = space_mark_live(space, c->fresh.at[i].ref, c->fresh.at[i].pages, done);
     }
-    for (size_t i = 0; i < c->taken.n; i++) {
-        space_mark_live(space, c->taken.at[i].first, c->taken.at[i].pages, done);
+    for (size_t i = 0; rc == 0 && i < c->taken.n; i++) {
+        rc = space_mark_live(space, c->taken.at[i].first, c->taken.at[i].pages, done);
     }
-    for (size_t i = 0; i < c->deaths.n; i++) {
-        space_mark_live(space, c->deaths.at[i].ref, c->deaths.at[i].pages, !done);
+    for (size_t i = 0; rc == 0 && i < c->deaths.n; i++) {
+        rc = space_mark_live(space, c->deaths.at[i].ref, c->deaths.at[i].pages, !done);
     }
     const struct run_ref *old = &c->store->meta.catalogue;
-    if (old->ref != 0) {
-        space_mark_live(space, old->ref, plain_pages(old->len, c->store->page_shift), !done);
+    if (rc == 0 && old->ref != 0) {
+        rc = space_mark_live(space, old->ref, plain_pages(old->len, c->store->page_shift), !done);
     }
+    return rc;
 }
 
 static void give_back(struct checkpoint *c)
 {
     struct ps_store *store = c->store;
     for (size_t i = 0; i < c->taken.n; i++) {
-        space_free(&store->space, c->taken.at[i].first, c->taken.at[i].pages);
+        (void)space_free(&store->space, c->taken.at[i].first, c->taken.at[i].pages);
     }
     for (size_t i = 0; i < c->deaths.n; i++) {
         PS_ASSERT(vec_push(&store->unmapped, c->deaths.at[i]));
@@ -339,11 +342,15 @@ static int run(struct checkpoint *c, bool with_token)
     if (rc != 0) {
         return abandon(c, rc, with_token);
     }
-    mark_all(c, true);
-    rc = space_write(&store->space, stamp_of(c->state), &root, &freed);
+    rc = mark_all(c, true);
+    rc = rc == 0 ? space_write(&store->space, stamp_of(c->state), &root, &freed) : rc;
+    if (rc == PS_CORRUPT) { /* half done, and left so: nothing is written any more */
+        vec_free(&freed);
+        return abandon(c, page_misplaced(store, atomic_load(&store->space.damage)), with_token);
+    }
     if (rc != 0) {
         space_unwrite(&store->space);
-        mark_all(c, false);
+        (void)mark_all(c, false);
         vec_free(&freed);
         return abandon(c, rc, with_token);
     }

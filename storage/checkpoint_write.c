@@ -101,7 +101,7 @@ static int take_places(struct checkpoint *c, uint32_t pages, page_ref *first)
     *first = c->next;
     c->next += pages;
     c->left -= pages;
-    page_unverify(store, *first, 1);
+    page_unverify(store, *first, pages);
     lost_restore(store, *first, pages);
     return 0;
 }

@@ -184,7 +184,7 @@ int file_run_part(struct ps_store *store, const struct run_ref *run, uint64_t fr
     page_ref first = run->ref + run_head_pages(run->len, store->page_shift);
     *data = (const uint8_t *)page_at(store, first) + from;
     atomic_fetch_add_explicit(&store->file_runs_read, 1, memory_order_relaxed);
-    if (likely(page_is_verified(store, run->ref))) {
+    if (likely(run_is_verified(store, page_at(store, run->ref), run))) {
         return 0;
     }
     helper_await_run(&store->helper, run->ref);

@@ -70,6 +70,9 @@ void log_close(struct log *log);
 /* Bytes in a segment: what the log was made with, whatever log_open() was given later. */
 uint64_t log_segment_size(const struct log *log);
 
+/* PS_CORRUPT, with *fault: what is wrong at a position, found by whoever understands payloads. */
+int log_damaged(const struct log *log, uint64_t position, const char *what, struct ps_fault *fault);
+
 /* First pass: from `from` to the last complete commit. *end is where that ends, *torn the bytes of
  * broken tail after it (0 if none). PS_CORRUPT (with *fault) for damage below what was known
  * durable, and if `from` itself is no longer in the log (its segment is missing or reused) although

@@ -34,6 +34,9 @@
 
 #define LOG_PATH_MAX 4096
 #define LOG_NONE     UINT64_MAX
+/* Of segments: positions in those beyond are not below POSITION_LIMIT (meta.h), whatever the
+ * segments' size. */
+#define LOG_NUMBER_MAX ((UINT64_C(1) << 32) - 1)
 
 /* Stays on in release builds: for what only a bug can cause. */
 #define log_assert(condition)                                                                 \

@@ -49,10 +49,15 @@ struct reader {
 
 static int damaged(struct reader *r, uint64_t position, const char *what)
 {
+    return log_damaged(r->log, position, what, r->fault);
+}
+
+int log_damaged(const struct log *log, uint64_t position, const char *what, struct ps_fault *fault)
+{
     char path[LOG_PATH_MAX];
 
-    log_segment_path(r->log, position / r->log->segment_size, path);
-    return log_fail(r->fault, PS_CORRUPT, path, position % r->log->segment_size, what);
+    log_segment_path(log, position / log->segment_size, path);
+    return log_fail(fault, PS_CORRUPT, path, position % log->segment_size, what);
 }
 
 static int reader_no_memory(struct reader *r)

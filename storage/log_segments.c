@@ -27,6 +27,9 @@
 #include "storage/log_internal.h"
 
 #define ZERO_CHUNK ((size_t)256 * 1024)
+/* A header's word is taken for segments up to this size; memory for larger ones is taken only if a
+ * file is as large. */
+#define SIZE_BELIEVED (UINT64_C(16) << 20)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
@@ -160,6 +163,7 @@ void log_segments_close_old(struct log *log)
 struct listing {
     struct log *log;
     int rc;
+    uint64_t strange; /* 0, or the number of a file that no log comes to */
 };
 
 static void list_name(void *arg, const char *name)
@@ -171,7 +175,9 @@ static void list_name(void *arg, const char *name)
         strspn(name + 4, "0123456789abcdef") != 16)
         return;
     segment.number = strtoull(name + 4, NULL, 16);
-    if (listing->rc == 0 && segment.number != 0)
+    if (segment.number > LOG_NUMBER_MAX)
+        listing->strange = segment.number;
+    else if (listing->rc == 0 && segment.number != 0)
         listing->rc = add_segment(listing->log, &segment);
 }
 
@@ -204,15 +210,17 @@ static int look_at(struct log *log, struct log_segment *segment, uint64_t *size,
 
 /* All segments of a log have one size, that of its making: what the headers say goes before what
  * the caller asked for. */
-static int adopt_size(struct log *log, struct ps_fault *fault)
+static int adopt_size(struct log *log, const uint64_t *sizes, struct ps_fault *fault)
 {
     uint32_t kib = 0;
+    uint64_t largest = SIZE_BELIEVED;
 
     for (size_t i = 0; i < log->segment_count; i++) {
         struct log_segment *segment = &log->segments[i];
         char path[LOG_PATH_MAX];
         uint64_t size = (uint64_t)segment->header.segment_kib * 1024;
 
+        largest = sizes[i] > largest ? sizes[i] : largest;
         if (segment->kind != LOG_HEADER_VALID)
             continue;
         log_segment_path(log, segment->number, path);
@@ -224,6 +232,9 @@ static int adopt_size(struct log *log, struct ps_fault *fault)
     }
     if (kib != 0)
         log->segment_size = (uint64_t)kib * 1024;
+    if (log->segment_size > largest && kib != 0)
+        return log_fail(fault, PS_CORRUPT, log->dir, 0,
+                        "no log segment is as large as the headers say");
     return 0;
 }
 
@@ -237,13 +248,19 @@ int log_segments_list(struct log *log, struct ps_fault *fault)
         return log_fail_call(fault, rc, log->dir, 0, "list directory");
     if (listing.rc != 0)
         return log_fail(fault, listing.rc, log->dir, 0, "out of memory");
+    if (listing.strange != 0) {
+        char path[LOG_PATH_MAX];
+
+        log_segment_path(log, listing.strange, path);
+        return log_fail(fault, PS_CORRUPT, path, 0, "impossible number of a log segment");
+    }
     sizes = calloc(log->segment_count + 1, sizeof(*sizes));
     if (sizes == NULL)
         return log_fail(fault, PS_NOMEM, log->dir, 0, "out of memory");
     for (size_t i = 0; rc == 0 && i < log->segment_count; i++)
         rc = look_at(log, &log->segments[i], &sizes[i], fault);
     if (rc == 0)
-        rc = adopt_size(log, fault);
+        rc = adopt_size(log, sizes, fault);
     for (size_t i = 0; rc == 0 && i < log->segment_count; i++) {
         struct log_segment *segment = &log->segments[i];
 

@@ -169,9 +169,12 @@ static ALWAYS_INLINE int search_node(struct ps_store *store, struct flight *f, b
         return value_of(store, f->page, f->index, &f->lookup->value);
     }
     rc = node_search_child(store, f->page, f->lookup->key, &f->index);
+    if (unlikely(rc != 0)) {
+        return rc; /* of a separator's run: there is no index */
+    }
     __builtin_prefetch(node_cell(f->page, f->index));
     f->step = FLIGHT_CELL;
-    return rc;
+    return 0;
 }
 
 /* One step; false when the lookup is over (rc set). */

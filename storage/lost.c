@@ -78,6 +78,7 @@ static void forget_checks(struct ps_store *store)
     uint64_t words = atomic_load(&store->file_pages) / 64 + 1;
     for (uint64_t i = 0; i < words; i++) {
         atomic_store_explicit(&store->verified[i], 0, memory_order_relaxed);
+        atomic_store_explicit(&store->verified_runs[i], 0, memory_order_relaxed);
     }
 }
 

@@ -31,6 +31,24 @@ static uint32_t checksum(const struct disk_meta *d)
     return crc32c(crc, (const uint8_t *)d + after, META_BYTES - after);
 }
 
+/* Whether a checkpoint can have written this: bounds, and what is said in two ways. */
+static bool is_possible(const struct disk_meta *d)
+{
+    if (d->page_size < PAGE_MIN || d->page_size > PAGE_MAX ||
+        (d->page_size & (d->page_size - 1)) != 0) {
+        return false;
+    }
+    uint64_t pages = d->file_pages;
+    uint64_t reserved = META_RESERVED / d->page_size;
+    return d->stamp > 0 && d->stamp < STAMP_LIMIT && d->seq < SEQ_LIMIT && d->seq == d->log_seq &&
+           d->log_position < POSITION_LIMIT && (d->log_position == 0) == (d->log_epoch == 0) &&
+           d->catalogue >= reserved && d->catalogue < pages && d->catalogue_bytes < UINT32_MAX &&
+           d->catalogue_pages ==
+               plain_pages(d->catalogue_bytes, (uint32_t)__builtin_ctz(d->page_size)) &&
+           d->catalogue_birth <= d->stamp && d->space >= reserved && d->space < pages &&
+           d->space_birth <= d->stamp && d->space_level < SPACE_LEVELS;
+}
+
 void meta_encode(const struct meta *m, uint8_t buf[META_BYTES])
 {
     struct disk_meta d = {
@@ -72,8 +90,10 @@ int meta_decode(const uint8_t buf[META_BYTES], struct meta *m)
     if (d.version != META_VERSION) {
         return PS_VERSION;
     }
-    if (d.page_size < PAGE_MIN || d.page_size > PAGE_MAX ||
-        (d.page_size & (d.page_size - 1)) != 0) {
+    if ((d.flags & ~META_FILE_KEYS) != 0) {
+        return PS_VERSION;
+    }
+    if (!is_possible(&d)) {
         return PS_CORRUPT;
     }
     *m = (struct meta){

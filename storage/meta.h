@@ -24,6 +24,11 @@
 #define META_STRIDE   UINT64_C(65536)
 #define META_RESERVED (2 * META_STRIDE)
 
+/* What no store comes near: a number beyond is damage, and arithmetic below cannot overflow. */
+#define STAMP_LIMIT    (UINT64_C(1) << 62)
+#define SEQ_LIMIT      (UINT64_C(1) << 62)
+#define POSITION_LIMIT (UINT64_C(1) << 62)
+
 struct meta {
     uint32_t page_size;
     uint8_t id[16];
@@ -37,7 +42,8 @@ struct meta {
 };
 
 void meta_encode(const struct meta *meta, uint8_t buf[META_BYTES]);
-/* 0, PS_NOTFOUND (all zero or no magic), PS_CORRUPT (checksum), PS_VERSION. */
+/* 0, PS_NOTFOUND (all zero or no magic), PS_CORRUPT (checksum, or what no checkpoint writes),
+ * PS_VERSION. */
 int meta_decode(const uint8_t buf[META_BYTES], struct meta *meta);
 
 #endif

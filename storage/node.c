@@ -164,8 +164,11 @@ int node_search_child(struct ps_store *store, const struct page *p, struct ps_sl
 {
     bool exact;
     int rc = node_search(store, p, key, 1, index, &exact);
+    if (unlikely(rc != 0)) {
+        return rc;
+    }
     *index -= exact ? 0 : 1;
-    return rc;
+    return 0;
 }
 
 void node_value(const struct page *p, unsigned i, struct ps_slice *value, struct run_ref *run)
@@ -269,6 +272,70 @@ void node_key_size(const struct page *p, unsigned i, uint32_t *suffix, bool *in_
     uint32_t klen = load16(key_part(p, i));
     *suffix = klen & KEY_LEN_MASK;
     *in_run = (klen & KEY_IN_RUN) != 0;
+}
+
+/* Bits of the lengths that nothing sets, and sizes that no entry is stored with. */
+static const char *length_problem(const struct page *p, unsigned i, uint32_t page_size)
+{
+    const uint8_t *part = key_part(p, i);
+    uint32_t klen = load16(part);
+    uint32_t suffix = klen & KEY_LEN_MASK;
+    bool in_run = (klen & KEY_IN_RUN) != 0;
+    if ((klen & ~(KEY_IN_RUN | KEY_LEN_MASK)) != 0 || (in_run && suffix != 0)) {
+        return "an impossible key length";
+    }
+    if (!in_run && suffix + p->prefix_len > key_inline_max(page_size)) {
+        return "a key is longer than keys in pages are";
+    }
+    if (!is_leaf(p)) {
+        return i == 0 && klen != 0 ? "the first child of a branch has a key" : NULL;
+    }
+    uint32_t vlen = load16(part + 2);
+    uint32_t key = in_run ? (uint32_t)sizeof(struct run_ref) : rest_of(p->prefix_len + suffix);
+    if ((vlen & VALUE_IN_RUN) != 0 ? vlen != VALUE_IN_RUN
+                                   : 4 + key + vlen > leaf_cell_max(page_size)) {
+        return "a value is longer than values in pages are";
+    }
+    struct run_ref none, run;
+    node_runs(p, i, &none, &run);
+    return (vlen & VALUE_IN_RUN) != 0 && run.ref == 0 ? "a value is in no run" : NULL;
+}
+
+const char *node_entry_problem(const struct page *p, unsigned i, unsigned first, uint32_t page_size)
+{
+    const char *problem = length_problem(p, i, page_size);
+    if (problem != NULL) {
+        return problem;
+    }
+    uint32_t suffix, before;
+    bool in_run, before_in_run;
+    uint32_t head = node_heads(p)[i];
+    node_key_size(p, i, &suffix, &in_run);
+    if (!in_run && suffix < 4 && (suffix == 0 ? head : head << 8 * suffix) != 0) {
+        return "the head of a key is longer than the key";
+    }
+    if (i <= first) {
+        return NULL;
+    }
+    uint32_t head_before = node_heads(p)[i - 1];
+    if (head != head_before) {
+        return head < head_before ? "keys are out of order" : NULL;
+    }
+    node_key_size(p, i - 1, &before, &before_in_run);
+    if (in_run || before_in_run) {
+        return NULL;
+    }
+    uint32_t a = rest_of(before);
+    uint32_t b = rest_of(suffix);
+    int c = memcmp(key_rest(p, key_part(p, i - 1)), key_rest(p, key_part(p, i)), a < b ? a : b);
+    return c > 0 || (c == 0 && before >= suffix) ? "keys are out of order" : NULL;
+}
+
+bool node_holds(const struct page *p, unsigned i, struct ps_slice key)
+{
+    uint32_t plen = p->prefix_len;
+    return key.len >= plen && (plen == 0 || memcmp(key.data, node_prefix(p), plen) == 0) &&
+           node_heads(p)[i] == head_of(key.data, key.len, plen);
 }
 
 uint32_t node_cell_size(const struct page *p, unsigned i)

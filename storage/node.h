@@ -126,6 +126,13 @@ void node_move_runs(struct page *p, unsigned i, const struct run_ref *key,
 uint32_t node_cell_size(const struct page *p, unsigned i);
 /* Bytes of entry i's key after the prefix (not known here if it is in a run). */
 void node_key_size(const struct page *p, unsigned i, uint32_t *suffix, bool *in_run);
+/* Whether prefix and head are those of entry i's key: the page's own always are, one in a run may
+ * be another's. */
+bool node_holds(const struct page *p, unsigned i, struct ps_slice key);
+/* What is wrong with entry i, whose cell is within the page: with its lengths, or, for i > `first`,
+ * with its order after the entry before as far as both keys are in the page. NULL: nothing. */
+const char *node_entry_problem(const struct page *p, unsigned i, unsigned first,
+                               uint32_t page_size);
 
 /* Bytes of cell that an entry takes in a node with a prefix of prefix_len. */
 uint32_t entry_cell_size(const struct node_entry *e, bool leaf, uint32_t prefix_len);

@@ -21,8 +21,9 @@ static inline int run_data(struct ps_store *store, const struct run_ref *run, co
     if (unlikely(run_is_long(run->len))) {
         return file_run_data(store, run, data);
     }
-    *data = (const uint8_t *)page_at(store, run->ref) + PAGE_HEADER;
-    if (unlikely(!ref_in_arena(run->ref) && !page_is_verified(store, run->ref))) {
+    const struct page *p = page_at(store, run->ref);
+    *data = (const uint8_t *)p + PAGE_HEADER;
+    if (unlikely(!ref_in_arena(run->ref) && !run_is_verified(store, p, run))) {
         return run_verify(store, run);
     }
     return 0;

@@ -249,6 +249,16 @@ int rebuild_part(struct rebuild *r, unsigned k, struct child *child)
     return rc;
 }
 
+/* Only in a damaged file: a page's own order was checked, that of two pages was not. */
+static int out_of_order(struct rebuild *r, unsigned at)
+{
+    struct ps_store *store = r->txn->view.store;
+    const struct page *p = r->items[at].page;
+    page_ref ref = p != NULL ? p->number : 0;
+    return store_fault(store, PS_CORRUPT, 0, store->file_path, ref << store->page_shift,
+                       "keys of two pages are out of order");
+}
+
 /* The key that separates part k from the one before. In branches the first key moves up. */
 static int separator_of(struct rebuild *r, unsigned k, uint8_t *copy, struct node_entry *sep)
 {
@@ -269,6 +279,9 @@ static int separator_of(struct rebuild *r, unsigned k, uint8_t *copy, struct nod
             return rc;
         }
         sep->key.len = common(before.key, e.key) + 1u;
+        if (sep->key.len > e.key.len) {
+            return out_of_order(r, at);
+        }
         if (sep->key.len > key_inline_max(store->page_size)) {
             rc = run_make(r->txn, sep->key, &sep->key_run);
             store->stat.overflow_separators++;
@@ -337,6 +350,10 @@ static int raise_tree(struct rebuild *r, const struct child *first)
 {
     struct ps_store *store = r->txn->view.store;
     page_ref ref;
+    if (r->root->level + 1u == TREE_MAX_LEVELS) {
+        return store_fault(store, PS_CORRUPT, 0, store->file_path, 0,
+                           "a tree of more levels than trees grow to");
+    }
     int rc = txn_alloc(r->txn, 1, &ref);
     if (rc != 0) {
         return rc;
@@ -349,7 +366,6 @@ static int raise_tree(struct rebuild *r, const struct child *first)
     node_insert(p, 0, &e);
     r->root->root = (struct child){ref, r->txn->stamp, first->count};
     r->root->level++;
-    PS_ASSERT(r->root->level < TREE_MAX_LEVELS);
     if (store->stat.depth_max < r->root->level + 1u) {
         store->stat.depth_max = r->root->level + 1u;
     }

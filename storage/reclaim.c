@@ -239,5 +239,7 @@ void file_pages_free(struct ps_store *store, page_ref first, uint64_t birth, uin
         fresh_remove(&store->fresh, fresh);
         store->stat.fresh_freed++;
     }
-    space_free(&store->space, first, pages);
+    if (space_free(&store->space, first, pages) != 0) {
+        (void)store_poison(store, page_misplaced(store, atomic_load(&store->space.damage)));
+    }
 }

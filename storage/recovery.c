@@ -53,6 +53,13 @@ int recovery_choose_meta(struct ps_store *store, struct meta *meta, bool *fresh,
                   code == PS_VERSION ? "another format version" : "neither meta is valid");
         return code;
     }
+    if (rc[0] == 0 && rc[1] == 0 &&
+        (memcmp(metas[0].id, metas[1].id, sizeof metas[0].id) != 0 ||
+         metas[0].page_size != metas[1].page_size)) {
+        fault_set(fault, PS_CORRUPT, 0, store->file_path, META_STRIDE,
+                  "the metas are those of two stores");
+        return PS_CORRUPT;
+    }
     unsigned k = rc[0] != 0 ? 1 : rc[1] != 0 ? 0 : metas[1].stamp > metas[0].stamp ? 1 : 0;
     *meta = metas[k];
     if (rc[1 - k] != 0) {
@@ -70,6 +77,28 @@ static int catalogue_bad(struct ps_store *store, struct ps_fault *fault, const c
     fault_set(fault, PS_CORRUPT, 0, store->file_path,
               store->meta.catalogue.ref << store->page_shift, "catalogue: %s", what);
     return PS_CORRUPT;
+}
+
+/* What no tree of this file can be: its root lies elsewhere, or it has more entries than fit. */
+static bool root_possible(struct ps_store *store, const struct tree_root *t)
+{
+    uint64_t most = store->space.pages * (store->page_size / 10); /* a cell and its index: 10 */
+    if (t->root.ref == 0) {
+        return t->level == 0 && t->root.birth == 0 && t->root.count == 0;
+    }
+    return t->level < TREE_MAX_LEVELS && !ref_in_arena(t->root.ref) &&
+           child_entries(&t->root) > 0 && child_entries(&t->root) <= most &&
+           t->root.birth <= store->meta.stamp && pages_belong(store, t->root.ref, 1, t->root.birth);
+}
+
+static bool name_is_taken(const struct state *state, uint32_t id, const struct tree_name *name)
+{
+    for (uint32_t i = 0; i < state->ntrees; i++) {
+        if (i != id && state->trees[i].name == name) { /* equal names are interned once */
+            return true;
+        }
+    }
+    return false;
 }
 
 static int parse_catalogue(struct ps_store *store, struct state *state, const uint8_t *at,
@@ -94,6 +123,9 @@ static int parse_catalogue(struct ps_store *store, struct state *state, const ui
             memset(&state->trees[state->ntrees++], 0, sizeof *state->trees);
         }
         struct tree_root *t = &state->trees[id];
+        if (t->name != NULL) {
+            return catalogue_bad(store, fault, "a tree number twice");
+        }
         t->name = name_intern(store, (struct ps_slice){at + 5, at[4]});
         at += 5 + at[4];
         t->level = *at++;
@@ -102,7 +134,10 @@ static int parse_catalogue(struct ps_store *store, struct state *state, const ui
         if (t->name == NULL) {
             return PS_NOMEM;
         }
-        if (t->level >= TREE_MAX_LEVELS || ref_in_arena(t->root.ref)) {
+        if (name_is_taken(state, id, t->name)) {
+            return catalogue_bad(store, fault, "a tree name twice");
+        }
+        if (!root_possible(store, t)) {
             return catalogue_bad(store, fault, "impossible root");
         }
         if (t->root.ref != 0 && store->stat.depth_max < t->level + 1u) {
@@ -123,6 +158,9 @@ int recovery_load_state(struct ps_store *store, struct state *state, struct ps_f
     if (m->catalogue.ref < META_RESERVED >> store->page_shift || pages > store->space.pages ||
         m->catalogue.ref > store->space.pages - pages) {
         return catalogue_bad(store, fault, "outside the file");
+    }
+    if (!pages_belong(store, m->catalogue.ref, pages, m->catalogue.birth)) {
+        return catalogue_bad(store, fault, "in pages that the space map has free");
     }
     const struct page *p = page_at(store, m->catalogue.ref);
     if (p->kind != PAGE_CATALOGUE || p->number != m->catalogue.ref ||

@@ -21,7 +21,7 @@
 #define WARM_FROM    4096u /* operations: fewer are not worth a thread */
 #define WARM_AT_ONCE 64u
 #define BATCH_BYTES  (UINT64_C(32) << 20)
-#define LONGEST      (UINT64_C(1) << 30) /* no key or value can be longer: damage */
+#define LONGEST      PS_MAX_VALUE /* no key or value can be longer: damage */
 
 struct replay_op {
     uint8_t op;
@@ -45,7 +45,8 @@ struct replay {
     VEC(struct replay_op) ops;
     VEC(struct replay_commit) commits; /* complete ones */
     uint64_t bytes;
-    uint32_t order; /* of the next operation: rises while any is kept */
+    uint64_t position; /* in the log: what was read last ends there */
+    uint32_t order;    /* of the next operation: rises while any is kept */
 
     /* the commit whose pieces are being read */
     size_t first_op, first_payload;
@@ -71,11 +72,16 @@ static int compare_ops(const void *a, const void *b)
     return c != 0 ? c : (x->order > y->order) - (x->order < y->order);
 }
 
-/* Not found is no error: a delete may have lost its put to merging. */
+/* What is not there is no error for a delete, which may have lost its put to merging. All else that
+ * cannot be done was not done by who wrote the log: PS_INVALID, or another answer to arguments. */
 static int replay_one(struct ps_txn *txn, const struct replay_op *op)
 {
     int rc;
     ps_tree made;
+    bool there = op->tree < txn->state->ntrees && txn->state->trees[op->tree].name != NULL;
+    if (!there && op->op != OP_CREATE) {
+        return PS_INVALID;
+    }
     switch (op->op) {
     case OP_PUT:
         rc = ps_put(txn, op->tree, op->key, op->value);
@@ -85,7 +91,7 @@ static int replay_one(struct ps_txn *txn, const struct replay_op *op)
         break;
     case OP_CREATE:
         rc = ps_tree_create(txn, op->key, &made);
-        rc = rc == 0 && made != op->tree ? PS_CORRUPT : rc;
+        rc = rc == 0 && made != op->tree ? PS_INVALID : rc;
         break;
     case OP_DROP:
         rc = ps_tree_drop(txn, op->tree);
@@ -236,6 +242,10 @@ static int replay_singly(struct replay *r)
 
 static int fault_of(struct replay *r, int rc)
 {
+    if (rc == PS_INVALID || rc == PS_TOOBIG || rc == PS_LIMIT) {
+        return log_damaged(r->store->log, r->position,
+                           "log: an impossible operation in a commit before", r->fault);
+    }
     if (rc != 0 && rc != PS_CORRUPT) {
         ps_last_fault(r->store, r->fault);
         if (r->fault->code == 0) {
@@ -378,7 +388,7 @@ static const uint8_t *get_slice(const uint8_t *at, const uint8_t *end, struct ps
     if (at == NULL) {
         return NULL;
     }
-    if (len > (uint64_t)(end - at)) {
+    if (len > LONGEST || len > (uint64_t)(end - at)) {
         *wanted = len > LONGEST ? 0 : (size_t)len - (size_t)(end - at);
         return NULL;
     }
@@ -469,9 +479,10 @@ static int join(struct replay *r, const struct log_piece *piece, uint8_t **at, s
 
 static int impossible(struct replay *r, const struct log_piece *piece)
 {
-    fault_set(r->fault, PS_CORRUPT, 0, r->store->dir, piece->after.position,
-              "log: commit %llu has an impossible operation", (unsigned long long)piece->seq);
-    return PS_CORRUPT;
+    char what[96];
+    snprintf(what, sizeof what, "log: commit %llu has an impossible operation",
+             (unsigned long long)piece->seq);
+    return log_damaged(r->store->log, piece->after.position, what, r->fault);
 }
 
 /* Takes the operations that are whole; what is left of the last one waits for its end. */
@@ -536,6 +547,10 @@ static int take_piece(void *arg, const struct log_piece *piece)
 {
     struct replay *r = arg;
     struct ps_store *store = r->store;
+    r->position = piece->after.position;
+    if (piece->stamp >= STAMP_LIMIT) {
+        return impossible(r, piece);
+    }
     if (store->next_stamp <= piece->stamp) {
         store->next_stamp = piece->stamp + 1;
     }

@@ -112,6 +112,7 @@ int space_init(struct space *space, const struct ps_vfs *vfs, int fd, uint32_t p
     if (rc != 0) {
         return rc;
     }
+    space->reserved = reserved;
     space->pages = reserved < pages ? reserved : pages;
     space->hint = space->pages;
     add_free(space, pages);
@@ -327,41 +328,57 @@ int space_alloc(struct space *space, uint32_t min, uint32_t want, page_ref *firs
     return rc;
 }
 
-static void mark(struct space *space, page_ref first, uint32_t pages, bool live)
+/* Whether all of these pages are used, and are live or not (S4). */
+static int all_are(struct space *space, page_ref first, uint32_t pages, bool live)
 {
     uint64_t per = chunk_pages(space);
-    while (pages > 0) {
+    for (page_ref page = first; page < first + pages; page++) {
+        bool there = page >= space->reserved && page < space->pages;
+        const struct space_node *node = there ? &space->levels[0].at[page / per] : NULL;
+        if (!there || !bit(node->used, page % per) || bit(node->live, page % per) != live) {
+            uint64_t none = 0;
+            atomic_compare_exchange_strong(&space->damage, &none, page);
+            return PS_CORRUPT;
+        }
+    }
+    return 0;
+}
+
+static int mark(struct space *space, page_ref first, uint32_t pages, bool live)
+{
+    uint64_t per = chunk_pages(space);
+    int rc = all_are(space, first, pages, !live);
+    while (rc == 0 && pages > 0) {
         struct space_node *node;
         uint32_t n = within_chunk(space, first, pages, &node);
         for (uint32_t i = 0; i < n; i++) {
-            PS_ASSERT(bit(node->used, first % per + i));
-            PS_ASSERT(bit(node->live, first % per + i) != live);
             set_bit(node->live, first % per + i, live);
         }
         node->dirty = true;
         first += n;
         pages -= n;
     }
+    return rc;
 }
 
-void space_mark_live(struct space *space, page_ref first, uint32_t pages, bool live)
+int space_mark_live(struct space *space, page_ref first, uint32_t pages, bool live)
 {
     pthread_mutex_lock(&space->mu);
-    mark(space, first, pages, live);
+    int rc = mark(space, first, pages, live);
     pthread_mutex_unlock(&space->mu);
+    return rc;
 }
 
-static void release(struct space *space, page_ref first, uint32_t pages)
+static int release(struct space *space, page_ref first, uint32_t pages)
 {
     uint64_t per = chunk_pages(space);
+    int rc = all_are(space, first, pages, false);
     space->no_extents = space->no_extents && pages < SPACE_EXTENT;
-    while (pages > 0) {
+    while (rc == 0 && pages > 0) {
         struct space_node *node;
         uint32_t n = within_chunk(space, first, pages, &node);
         for (uint32_t i = 0; i < n; i++) {
-            uint64_t at = first % per + i;
-            PS_ASSERT(bit(node->used, at) && !bit(node->live, at));
-            set_bit(node->used, at, false);
+            set_bit(node->used, first % per + i, false);
         }
         node->free += n;
         space->free += n;
@@ -371,13 +388,15 @@ static void release(struct space *space, page_ref first, uint32_t pages)
         first += n;
         pages -= n;
     }
+    return rc;
 }
 
-void space_free(struct space *space, page_ref first, uint32_t pages)
+int space_free(struct space *space, page_ref first, uint32_t pages)
 {
     pthread_mutex_lock(&space->mu);
-    release(space, first, pages);
+    int rc = release(space, first, pages);
     pthread_mutex_unlock(&space->mu);
+    return rc;
 }
 
 int space_reserve(struct space *space, uint64_t pages)
@@ -434,13 +453,16 @@ static int place_all(struct space *space, uint64_t stamp, space_extents *freed)
                 node->ref = first;
                 node->birth = stamp;
                 node->moved = true;
-                mark(space, first, 1, true);
-                if (node->old_ref != 0) {
-                    mark(space, node->old_ref, 1, false);
+                rc = mark(space, first, 1, true);
+                if (rc == 0 && node->old_ref != 0) {
+                    rc = mark(space, node->old_ref, 1, false);
                     struct space_extent old = {node->old_ref, node->old_birth, 1};
                     if (!vec_push(freed, old)) {
                         return PS_NOMEM;
                     }
+                }
+                if (rc != 0) {
+                    return rc;
                 }
                 if (level < space->top) {
                     space->levels[level + 1].at[i / fan].dirty = true;
@@ -529,10 +551,10 @@ void space_unwrite(struct space *space)
             if (!node->moved) {
                 continue;
             }
-            mark(space, node->ref, 1, false);
-            release(space, node->ref, 1);
+            (void)mark(space, node->ref, 1, false);
+            (void)release(space, node->ref, 1);
             if (node->old_ref != 0) {
-                mark(space, node->old_ref, 1, true);
+                (void)mark(space, node->old_ref, 1, true);
             }
             node->ref = node->old_ref;
             node->birth = node->old_birth;

@@ -13,6 +13,9 @@
  *  S1 live implies used; a page is given out only when it is neither.
  *  S2 Everything given out was allocated in the file system before (no ENOSPC on writing it).
  *  S3 The pages of the map are part of the map: all new ones are allocated before any is written.
+ *  S4 A page is freed, or enters or leaves the map, once. Only a damaged file that refers to a page
+ *     twice, or to a free one, can lead to anything else: that is refused (PS_CORRUPT, and `damage`
+ *     is the page), and changes nothing of that page.
  *
  * Threads: any; one mutex inside, never taken per operation. A crash leaves the map of the last
  * complete checkpoint.
@@ -53,13 +56,15 @@ struct space {
     uint32_t page_shift;
     pthread_mutex_t mu;
     VEC(struct space_node) levels[SPACE_LEVELS];
-    unsigned top;          /* level of the root */
-    uint64_t pages;        /* in the file */
-    uint64_t most;         /* it may grow to: what is mapped */
-    _Atomic uint64_t free; /* not used; changed under mu, read without */
-    uint64_t hint;         /* where to look next */
-    uint8_t *image;        /* its free pages are poisoned (poison.h); NULL: none are */
-    bool no_extents;       /* no run of SPACE_EXTENT pages was found in a whole round */
+    unsigned top;            /* level of the root */
+    uint64_t reserved;       /* pages at the file's beginning that are nobody's */
+    uint64_t pages;          /* in the file */
+    uint64_t most;           /* it may grow to: what is mapped */
+    _Atomic uint64_t free;   /* not used; changed under mu, read without */
+    uint64_t hint;           /* where to look next */
+    uint8_t *image;          /* its free pages are poisoned (poison.h); NULL: none are */
+    bool no_extents;         /* no run of SPACE_EXTENT pages was found in a whole round */
+    _Atomic uint64_t damage; /* S4: the first page that was refused; 0: none */
 };
 
 struct space_root {
@@ -71,16 +76,18 @@ struct space_root {
 int space_init(struct space *space, const struct ps_vfs *vfs, int fd, uint32_t page_shift,
                uint64_t reserved, uint64_t pages);
 void space_destroy(struct space *space);
-/* Reads the map of a checkpoint; everything not in it is free. */
-int space_load(struct space *space, const struct space_root *root, struct ps_fault *fault);
+/* Reads the map of a checkpoint, when the file had `mapped` pages; everything not in it is free. */
+int space_load(struct space *space, const struct space_root *root, uint64_t mapped,
+               struct ps_fault *fault);
 
 /* From now on free pages are poisoned in this image of the file. */
 void space_watch(struct space *space, uint8_t *image);
 
 /* Between min and want consecutive pages; grows the file when that is better than crumbs. */
 int space_alloc(struct space *space, uint32_t min, uint32_t want, page_ref *first, uint32_t *got);
-void space_free(struct space *space, page_ref first, uint32_t pages);
-void space_mark_live(struct space *space, page_ref first, uint32_t pages, bool live);
+/* 0, or PS_CORRUPT (S4). */
+int space_free(struct space *space, page_ref first, uint32_t pages);
+int space_mark_live(struct space *space, page_ref first, uint32_t pages, bool live);
 /* At least `pages` pages free, growing the file if need be. */
 int space_reserve(struct space *space, uint64_t pages);
 uint64_t space_free_pages(struct space *space);

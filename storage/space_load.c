@@ -1,7 +1,18 @@
 /*
  * space_load.c - reading the space map of a checkpoint back.
+ *
+ * A map is taken only if it can be one: its pages describe what their places in the tree say, none
+ * of those that the file had then is missing, and the pages of the map are, each once, in the map.
  */
 #include "storage/space.h"
+
+/* A map in the making. */
+struct loading {
+    struct space *space;
+    uint64_t stamp;  /* of the checkpoint: nothing in it is younger */
+    uint64_t mapped; /* pages of the file then */
+    struct ps_fault *fault;
+};
 
 static int bad(struct ps_fault *fault, page_ref ref, uint32_t page_shift, const char *what)
 {
@@ -13,11 +24,18 @@ static int bad(struct ps_fault *fault, page_ref ref, uint32_t page_shift, const 
     return PS_CORRUPT;
 }
 
+static int compare_refs(const void *a, const void *b)
+{
+    page_ref x = *(const page_ref *)a;
+    page_ref y = *(const page_ref *)b;
+    return (x > y) - (x < y);
+}
+
 static int read_page(struct space *space, const struct space_root *at, uint8_t *buf,
                      struct ps_fault *fault)
 {
     size_t page_size = (size_t)1 << space->page_shift;
-    if (at->ref == 0 || at->ref >= space->pages) {
+    if (at->ref < space->reserved || at->ref >= space->pages) {
         return bad(fault, at->ref, space->page_shift, "space map outside the file");
     }
     ssize_t n =
@@ -63,8 +81,21 @@ static int take_bitmap(struct space *space, size_t i, const uint8_t *buf, page_r
     return 0;
 }
 
-static int load(struct space *space, const struct space_root *at, size_t i, struct ps_fault *fault)
+/* Pages of the file that one page of the map describes. */
+static uint64_t described(const struct space *space, unsigned level)
 {
+    uint64_t page_size = UINT64_C(1) << space->page_shift;
+    uint64_t n = (page_size - SPACE_HEADER) * 8;
+    for (; level > 0; level--) {
+        n *= (page_size - SPACE_HEADER) / 24;
+    }
+    return n;
+}
+
+static int load(struct loading *l, const struct space_root *at, size_t i)
+{
+    struct space *space = l->space;
+    struct ps_fault *fault = l->fault;
     size_t page_size = (size_t)1 << space->page_shift;
     size_t fan = (page_size - SPACE_HEADER) / 24;
     if (i >= space->levels[at->level].n) {
@@ -72,6 +103,11 @@ static int load(struct space *space, const struct space_root *at, size_t i, stru
     }
     uint8_t *buf = malloc(page_size);
     int rc = buf == NULL ? PS_NOMEM : read_page(space, at, buf, fault);
+    const struct page *p = (const struct page *)(const void *)buf;
+    if (rc == 0 &&
+        (p->first != i * (at->level == 0 ? described(space, 0) : fan) || at->birth > l->stamp)) {
+        rc = bad(fault, at->ref, space->page_shift, "a page of the space map in another's place");
+    }
     if (rc == 0) {
         struct space_node *node = &space->levels[at->level].at[i];
         node->ref = at->ref;
@@ -86,18 +122,53 @@ static int load(struct space *space, const struct space_root *at, size_t i, stru
         memcpy(&below.ref, buf + SPACE_HEADER + 24 * k, 8);
         memcpy(&below.birth, buf + SPACE_HEADER + 24 * k + 8, 8);
         if (below.ref != 0) {
-            rc = load(space, &below, i * fan + k, fault);
+            rc = load(l, &below, i * fan + k);
+        } else if ((i * fan + k) * described(space, below.level) < l->mapped) {
+            rc = bad(fault, at->ref, space->page_shift, "a part of the space map is missing");
         }
     }
     free(buf);
     return rc;
 }
 
-int space_load(struct space *space, const struct space_root *root, struct ps_fault *fault)
+/* The map's own pages, each once, are in the map. */
+static int check_own(struct space *space, struct ps_fault *fault)
 {
+    VEC(page_ref) own = {0};
+    int rc = 0;
+    for (unsigned level = 0; rc == 0 && level <= space->top; level++) {
+        for (size_t i = 0; rc == 0 && i < space->levels[level].n; i++) {
+            page_ref ref = space->levels[level].at[i].ref;
+            if (ref != 0 && !space_is_live(space, ref)) {
+                rc = bad(fault, ref, space->page_shift, "a page of the space map is free in it");
+            } else if (ref != 0 && !vec_push(&own, ref)) {
+                rc = PS_NOMEM;
+            }
+        }
+    }
+    if (own.n > 1) {
+        qsort(own.at, own.n, sizeof *own.at, compare_refs);
+    }
+    for (size_t i = 1; rc == 0 && i < own.n; i++) {
+        if (own.at[i] == own.at[i - 1]) {
+            rc = bad(fault, own.at[i], space->page_shift, "a page of the space map is used twice");
+        }
+    }
+    vec_free(&own);
+    return rc;
+}
+
+int space_load(struct space *space, const struct space_root *root, uint64_t mapped,
+               struct ps_fault *fault)
+{
+    struct loading l = {.space = space, .stamp = root->birth, .mapped = mapped, .fault = fault};
     if (root->level > space->top) {
         return bad(fault, root->ref, space->page_shift, "the space map is larger than the file");
     }
+    if (described(space, root->level) < mapped) {
+        return bad(fault, root->ref, space->page_shift, "the space map is smaller than the file");
+    }
     /* A file that grew after the checkpoint may have a taller map by now; it is written anew. */
-    return load(space, root, 0, fault);
+    int rc = load(&l, root, 0);
+    return rc == 0 ? check_own(space, fault) : rc;
 }

@@ -143,14 +143,17 @@ static int map_file(struct ps_store *store, struct ps_fault *fault)
     }
     store->map_bytes = bytes;
     store->base[0] = at;
-    store->verified_bytes = (bytes >> store->page_shift) / 8 + 64;
-    void *bits = mmap(NULL, store->verified_bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    store->verified_bytes = ((bytes >> store->page_shift) / 8 + 8191) & ~(size_t)4095;
+    uint8_t *bits = mmap(NULL, 4 * store->verified_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (bits == MAP_FAILED) {
         store->verified_bytes = 0;
         return fail_at(fault, -ENOMEM, store->file_path, "memory for page checks");
     }
-    store->verified = bits;
+    store->verified = (void *)bits;
+    store->verified_runs = (void *)(bits + store->verified_bytes);
+    store->mapped = (void *)(bits + 2 * store->verified_bytes);
+    store->written = (void *)(bits + 3 * store->verified_bytes);
     int rc = lost_watch(store);
     if (rc != 0) {
         fault_set(fault, rc, 0, store->file_path, 0, "watching the mapping");
@@ -237,10 +240,12 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
     store->space_open = true;
     atomic_store(&store->file_pages, pages);
     if (rc == 0 && !fresh) {
-        rc = space_load(&store->space, &store->meta.space, fault);
+        rc = space_load(&store->space, &store->meta.space, store->meta.file_pages, fault);
         if (rc != 0 && fault != NULL) {
             snprintf(fault->file, sizeof fault->file, "%s", store->file_path);
         }
+        store->loaded_stamp = store->meta.stamp;
+        pages_mapped(store);
     }
     if (rc == 0 && store->image != NULL) {
         space_watch(&store->space, (uint8_t *)(uintptr_t)store->base[0]);
@@ -479,7 +484,7 @@ int ps_close(struct ps_store *store, bool checkpoint)
         (void)vfs->munmap(vfs->ctx, (void *)(uintptr_t)store->base[0], store->map_bytes);
     }
     if (store->verified != NULL) {
-        munmap((void *)store->verified, store->verified_bytes);
+        munmap((void *)store->verified, 4 * store->verified_bytes);
     }
     if (store->fd >= 0) {
         (void)vfs->close(vfs->ctx, store->fd);

@@ -187,8 +187,11 @@ struct ps_store {
     const uint8_t *base[2];        /* the file's mapping, the arena */
     _Atomic uint64_t losses_begun; /* lost.h */
     uint32_t page_shift, page_size;
-    _Atomic uint64_t *verified; /* a bit per file page: was checked since open or last write */
-    size_t verified_bytes;
+    /* A bit per page of the file, each: a node, a run (or piece of one) that was checked since the
+     * store was opened or it was written; in the map that was loaded; written since. */
+    _Atomic uint64_t *verified, *verified_runs, *mapped, *written;
+    size_t verified_bytes; /* of each */
+    uint64_t loaded_stamp; /* no page that was not written since has a later birth */
     _Atomic(struct state *) published;
     struct reader_slot *readers;
     _Atomic unsigned readers_high;
@@ -305,17 +308,40 @@ static inline const struct page *page_at(const struct ps_store *store, page_ref 
     return (const struct page *)(const void *)(store->base[ref >> 63] + (ref << store->page_shift));
 }
 
-static inline bool page_is_verified(const struct ps_store *store, page_ref ref)
+static inline bool page_bit(const _Atomic uint64_t *bits, page_ref ref)
 {
-    uint64_t word = atomic_load_explicit(&store->verified[ref / 64], memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(&bits[ref / 64], memory_order_relaxed);
     return (word >> (ref % 64)) & 1;
+}
+
+/* A node that was checked, and is what this parent says: another may have been the one that led to
+ * it before. */
+static inline bool page_is_verified(const struct ps_store *store, const struct page *p,
+                                    const struct child *child, unsigned level)
+{
+    return page_bit(store->verified, child->ref) && p->level == level && p->birth == child->birth;
+}
+
+static inline bool run_is_verified(const struct ps_store *store, const struct page *p,
+                                   const struct run_ref *run)
+{
+    return page_bit(store->verified_runs, run->ref) && p->birth == run->birth &&
+           p->run_len == run->len;
 }
 
 int page_verify(struct ps_store *store, const struct child *child, unsigned level);
 int run_verify(struct ps_store *store, const struct run_ref *run);
 /* Bytes [from, to) of a long run, but what was checked before. */
 int run_verify_part(struct ps_store *store, const struct run_ref *run, uint64_t from, uint64_t to);
+/* Pages are about to be written by us. */
 void page_unverify(struct ps_store *store, page_ref ref, uint32_t pages);
+/* Notes what the space map that was loaded has in use. */
+void pages_mapped(struct ps_store *store);
+/* Whether pages with this birth can be part of a state: they are in the file and its map, and were
+ * not written since it was loaded if they are older than that; or they are ours. */
+bool pages_belong(struct ps_store *store, page_ref first, uint64_t pages, uint64_t birth);
+/* PS_CORRUPT: says that two places refer to a page, or none. */
+int page_misplaced(struct ps_store *store, page_ref ref);
 /* The file may have grown: references up to its end are good from now on. */
 void file_pages_grew(struct ps_store *store);
 
@@ -324,7 +350,7 @@ static inline int page_get(struct ps_store *store, const struct child *child, un
                            const struct page **page)
 {
     *page = page_at(store, child->ref);
-    if (unlikely(!ref_in_arena(child->ref) && !page_is_verified(store, child->ref))) {
+    if (unlikely(!ref_in_arena(child->ref) && !page_is_verified(store, *page, child, level))) {
         return page_verify(store, child, level);
     }
     return 0;

@@ -171,6 +171,9 @@ int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
         return PS_NOMEM;
     }
     struct death d = {.ref = ref, .birth = birth, .death = txn->stamp, .pages = pages};
+    if (!ref_in_arena(ref) && unlikely(!pages_belong(store, ref, pages, birth))) {
+        return page_misplaced(store, ref);
+    }
     if (!ref_in_arena(ref) && birth >= txn->base) {
         file_pages_free(store, ref, birth, pages);
         return 0;

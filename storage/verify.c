@@ -2,14 +2,24 @@
  * verify.c - trust in pages of the file: each is checked when it is first used after the store was
  * opened, or after we wrote it; a bit per page remembers.
  *
- * Checked: checksum, number, kind, level, birth as the parent says (catches lost and stale writes),
- * and that every offset, length and reference inside is within bounds, so that code that walks a
- * page needs no checks of its own. Order of keys and counts are the full checker's (check.c).
+ * Checked, so that code that walks or changes a page needs no checks of its own, whatever wrote it:
+ *
+ *  V1 Checksum, number, and kind, level, birth and count as the parent says (catches lost and stale
+ *     writes). Level and birth are compared at every use (page_get): a page that was checked on
+ *     behalf of one parent may be referred to by another.
+ *  V2 Every offset, length and reference inside is within bounds; cells account for every byte (N3
+ *     in node.h), none is larger than such cells are (N2); keys ascend as far as they are in the
+ *     page.
+ *  V3 What a page refers to is in the space map that was loaded, and was not written since; or it
+ *     was written by us. So nobody reads a page that may be given out at any moment.
+ *
+ * Order across pages and of keys in runs, and that nothing is referred to twice, are the full
+ * checker's (check.c).
+ *
+ * A page that cannot be read (lost.h) reads as zeros and fails the check; the answer is then PS_IO.
  *
  * Of a long run the head is checked with each piece that is used for the first time; the bit of the
  * page where a piece begins remembers it, that of the head's first page that all of them were.
- *
- * A page that cannot be read (lost.h) reads as zeros and fails the check; the answer is then PS_IO.
  *
  * Threads: any; two threads may check the same page at once.
  */
@@ -22,27 +32,73 @@ uint32_t page_crc(const struct page *p, size_t len)
     return crc32c(0, (const uint8_t *)p + sizeof p->crc, len - sizeof p->crc);
 }
 
+/* ---- what is known of pages -------------------------------------------------------------------
+ */
+
 /* Notes that a page, or what begins with it, was checked; unless pages were lost since (L2). */
-static int remember(struct ps_store *store, page_ref ref, uint64_t losses)
+static int remember(struct ps_store *store, _Atomic uint64_t *bits, page_ref ref, uint64_t losses)
 {
-    atomic_fetch_or(&store->verified[ref / 64], UINT64_C(1) << (ref % 64));
+    uint64_t bit = UINT64_C(1) << (ref % 64);
+    atomic_fetch_or(&bits[ref / 64], bit);
     if (lost_since(store, losses)) {
-        page_unverify(store, ref, 1);
+        atomic_fetch_and(&bits[ref / 64], ~bit);
         return lost_report(store);
     }
     atomic_fetch_add_explicit(&store->pages_verified, 1, memory_order_relaxed);
     return 0;
 }
 
+/* The bits of [*ref, end) that are in one word; *ref goes on to the next. */
+static uint64_t bits_of_word(page_ref *ref, page_ref end)
+{
+    uint64_t n = 64 - *ref % 64 < end - *ref ? 64 - *ref % 64 : end - *ref;
+    uint64_t mask = ((n == 64 ? 0 : UINT64_C(1) << n) - 1) << (*ref % 64);
+    *ref += n;
+    return mask;
+}
+
 void page_unverify(struct ps_store *store, page_ref ref, uint32_t pages)
 {
     for (page_ref end = ref + pages; ref < end;) {
-        uint64_t n = 64 - ref % 64 < end - ref ? 64 - ref % 64 : end - ref;
-        uint64_t mask = (n == 64 ? 0 : UINT64_C(1) << n) - 1;
-        atomic_fetch_and_explicit(&store->verified[ref / 64], ~(mask << (ref % 64)),
-                                  memory_order_relaxed);
-        ref += n;
+        page_ref word = ref / 64;
+        uint64_t mask = bits_of_word(&ref, end);
+        atomic_fetch_and_explicit(&store->verified[word], ~mask, memory_order_relaxed);
+        atomic_fetch_and_explicit(&store->verified_runs[word], ~mask, memory_order_relaxed);
+        atomic_fetch_or_explicit(&store->written[word], mask, memory_order_relaxed);
     }
+}
+
+void pages_mapped(struct ps_store *store)
+{
+    const struct space *space = &store->space;
+    size_t words = ((size_t)store->page_size - SPACE_HEADER) / 8;
+    for (size_t i = 0; i < space->levels[0].n; i++) {
+        for (size_t k = 0; k < words; k++) {
+            if (space->levels[0].at[i].live[k] != 0) {
+                atomic_store_explicit(&store->mapped[i * words + k], space->levels[0].at[i].live[k],
+                                      memory_order_relaxed);
+            }
+        }
+    }
+}
+
+bool pages_belong(struct ps_store *store, page_ref first, uint64_t pages, uint64_t birth)
+{
+    uint64_t in_file = atomic_load_explicit(&store->file_pages, memory_order_acquire);
+    if (first < META_RESERVED >> store->page_shift || pages > in_file || first > in_file - pages) {
+        return false;
+    }
+    bool ours = birth > store->loaded_stamp;
+    for (page_ref ref = first; ref < first + pages;) {
+        page_ref word = ref / 64;
+        uint64_t mask = bits_of_word(&ref, first + pages);
+        uint64_t mapped = atomic_load_explicit(&store->mapped[word], memory_order_relaxed);
+        uint64_t written = atomic_load_explicit(&store->written[word], memory_order_relaxed);
+        if (((ours ? written : mapped & ~written) & mask) != mask) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void file_pages_grew(struct ps_store *store)
@@ -51,11 +107,6 @@ void file_pages_grew(struct ps_store *store)
     uint64_t before = atomic_load_explicit(&store->file_pages, memory_order_relaxed);
     while (before < pages && !atomic_compare_exchange_weak(&store->file_pages, &before, pages)) {
     }
-}
-
-static uint64_t pages_in_file(struct ps_store *store)
-{
-    return atomic_load_explicit(&store->file_pages, memory_order_acquire);
 }
 
 /* Damage; unless it is among pages that were lost, or no published state has the page: then it is
@@ -78,16 +129,48 @@ static int damaged(struct ps_store *store, page_ref ref, uint64_t birth, const c
     return damaged_in(store, ref, 1, birth, what);
 }
 
-static bool run_ok(struct ps_store *store, const struct run_ref *run, uint64_t least)
+int page_misplaced(struct ps_store *store, page_ref ref)
 {
-    uint64_t pages = run->len > PS_MAX_VALUE ? UINT32_MAX : run_pages(run->len, store->page_shift);
-    return run->len >= least && run->len <= PS_MAX_VALUE && !ref_in_arena(run->ref) &&
-           run->ref >= META_RESERVED >> store->page_shift &&
-           run->ref + pages <= pages_in_file(store);
+    return damaged(store, ref, 0, "free or used again, although a page refers to it");
 }
 
-/* Bounds of one cell; its end must not pass the page's. */
-static const char *cell_problem(struct ps_store *store, const struct page *p, unsigned i)
+static bool run_ok(struct ps_store *store, const struct run_ref *run, uint64_t least)
+{
+    return run->len >= least && run->len <= PS_MAX_VALUE &&
+           pages_belong(store, run->ref, run_pages(run->len, store->page_shift), run->birth);
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------
+ */
+
+/* What the cells of a node add up to. */
+struct sums {
+    uint64_t bytes, entries;
+    bool overflow;
+};
+
+static const char *runs_problem(struct ps_store *store, const struct page *p, unsigned i)
+{
+    struct run_ref key, value;
+    bool key_in_run;
+    uint32_t suffix;
+    node_runs(p, i, &key, &value);
+    node_key_size(p, i, &suffix, &key_in_run);
+    if ((key_in_run && !run_ok(store, &key, p->prefix_len)) ||
+        (value.ref != 0 && !run_ok(store, &value, 0))) {
+        return "an overflow run is outside the file, or in free pages";
+    }
+    if ((key_in_run || value.ref != 0) && !(p->flags & PAGE_HAS_OVERFLOW)) {
+        return "an overflow run in a page that says it has none";
+    }
+    if (key_in_run && run_is_long(key.len) && !atomic_load(&store->file_keys)) {
+        return "a long key in a store that says it has none";
+    }
+    return NULL;
+}
+
+static const char *cell_problem(struct ps_store *store, const struct page *p, unsigned i,
+                                struct sums *sums)
 {
     uint32_t at = node_offsets(p)[i];
     uint32_t fixed = p->kind == PAGE_LEAF ? 4 : (uint32_t)sizeof(struct child) + 2;
@@ -95,45 +178,50 @@ static const char *cell_problem(struct ps_store *store, const struct page *p, un
         at + (uint64_t)node_cell_size(p, i) > store->page_size) {
         return "a cell is outside the page";
     }
-    struct run_ref key, value;
-    node_runs(p, i, &key, &value);
-    bool key_in_run;
-    uint32_t suffix;
-    node_key_size(p, i, &suffix, &key_in_run);
-    if (!key_in_run && suffix + p->prefix_len > key_inline_max(store->page_size) + 8u) {
-        return "a key is longer than keys in pages are";
-    }
-    if ((key_in_run && !run_ok(store, &key, p->prefix_len)) ||
-        (value.ref != 0 && !run_ok(store, &value, 0))) {
-        return "an overflow run is outside the file";
-    }
-    if ((key_in_run || value.ref != 0) && !(p->flags & PAGE_HAS_OVERFLOW)) {
-        return "an overflow run in a page that says it has none";
-    }
-    if (p->kind == PAGE_BRANCH) {
+    const char *problem = node_entry_problem(p, i, p->kind == PAGE_LEAF ? 0 : 1, store->page_size);
+    problem = problem == NULL ? runs_problem(store, p, i) : problem;
+    sums->bytes += node_cell_size(p, i);
+    sums->entries += p->kind == PAGE_LEAF;
+    if (problem == NULL && p->kind == PAGE_BRANCH) {
         struct child child;
         node_child(p, i, &child);
-        if (ref_in_arena(child.ref) || child.ref < META_RESERVED >> store->page_shift ||
-            child.ref >= pages_in_file(store)) {
-            return "a child is outside the file";
+        sums->entries += child_entries(&child);
+        sums->overflow = sums->overflow || (child.count & CHILD_OVERFLOW) != 0;
+        if (child_entries(&child) == 0 || sums->entries < child_entries(&child)) {
+            return "an impossible count";
+        }
+        if (!pages_belong(store, child.ref, 1, child.birth)) {
+            return "a child is outside the file, or a free page";
         }
     }
-    return NULL;
+    return problem;
 }
 
-static const char *node_problem(struct ps_store *store, const struct page *p)
+static const char *node_problem(struct ps_store *store, const struct page *p,
+                                const struct child *child)
 {
     uint32_t size = store->page_size;
     if (p->prefix_len > key_inline_max(size) || p->count == 0 ||
+        (p->flags & ~PAGE_HAS_OVERFLOW) != 0 || p->zero != 0 ||
         node_heads_at(p) + 6u * (uint64_t)p->count > p->heap || p->heap > size ||
         p->dead > size - p->heap) {
         return "impossible header";
     }
+    struct sums sums = {.overflow = (p->flags & PAGE_HAS_OVERFLOW) != 0};
     for (unsigned i = 0; i < p->count; i++) {
-        const char *problem = cell_problem(store, p, i);
+        const char *problem = cell_problem(store, p, i, &sums);
         if (problem != NULL) {
             return problem;
         }
+    }
+    if (sums.bytes + p->dead != size - p->heap) {
+        return "cells overlap, or leave bytes that nothing accounts for";
+    }
+    if (sums.entries != child_entries(child)) {
+        return "not as many entries as the page above says";
+    }
+    if (sums.overflow && (child->count & CHILD_OVERFLOW) == 0) {
+        return "overflow runs, of which the page above does not know";
     }
     return NULL;
 }
@@ -142,8 +230,8 @@ int page_verify(struct ps_store *store, const struct child *child, unsigned leve
 {
     page_ref ref = child->ref;
     uint64_t losses = losses_ended(store);
-    if (ref < META_RESERVED >> store->page_shift || ref >= pages_in_file(store)) {
-        return damaged(store, ref, child->birth, "outside the file");
+    if (!pages_belong(store, ref, 1, child->birth)) {
+        return damaged(store, ref, child->birth, "outside the file, or free or used again");
     }
     const struct page *p = page_at(store, ref);
     if (p->crc != page_crc(p, store->page_size)) {
@@ -156,11 +244,11 @@ int page_verify(struct ps_store *store, const struct child *child, unsigned leve
     if (p->kind != (level == 0 ? PAGE_LEAF : PAGE_BRANCH) || p->level != level) {
         return damaged(store, ref, child->birth, "wrong kind or level");
     }
-    const char *problem = node_problem(store, p);
+    const char *problem = node_problem(store, p, child);
     if (problem != NULL) {
         return damaged(store, ref, child->birth, problem);
     }
-    return remember(store, ref, losses);
+    return remember(store, store->verified, ref, losses);
 }
 
 #define PIECES_AHEAD 32u /* read at once: the mapping itself reads nothing ahead */
@@ -174,16 +262,28 @@ static page_ref piece_page(const struct ps_store *store, const struct run_ref *r
            ((i * RUN_PIECE) >> store->page_shift);
 }
 
+/* That it is there, and what the cell says it is. */
+static int run_verify_place(struct ps_store *store, const struct run_ref *run, enum page_kind kind)
+{
+    if (!run_ok(store, run, 0)) {
+        return damaged(store, run->ref, run->birth,
+                       "overflow run outside the file, or in free pages");
+    }
+    const struct page *p = page_at(store, run->ref);
+    if (p->kind != kind || p->number != run->ref || p->birth != run->birth ||
+        p->run_len != run->len) {
+        return damaged(store, run->ref, run->birth, "stale or misplaced overflow run");
+    }
+    return 0;
+}
+
 static int head_verify(struct ps_store *store, const struct run_ref *run)
 {
     const struct page *p = page_at(store, run->ref);
     uint64_t pieces = (run->len + RUN_PIECE - 1) / RUN_PIECE;
-    if (!run_ok(store, run, 0)) {
-        return damaged(store, run->ref, run->birth, "overflow run outside the file");
-    }
-    if (p->kind != PAGE_FILE_RUN || p->number != run->ref || p->birth != run->birth ||
-        p->run_len != run->len) {
-        return damaged(store, run->ref, run->birth, "stale or misplaced overflow run");
+    int rc = run_verify_place(store, run, PAGE_FILE_RUN);
+    if (rc != 0) {
+        return rc;
     }
     if (p->crc != page_crc(p, PAGE_HEADER + 4 * (size_t)pieces)) {
         return damaged_in(store, run->ref, run_head_pages(run->len, store->page_shift), run->birth,
@@ -207,7 +307,7 @@ static int piece_verify(struct ps_store *store, const struct run_ref *run, uint6
         return damaged_in(store, page, (len >> store->page_shift) + 1, run->birth, what);
     }
     atomic_fetch_add_explicit(&store->run_pieces_verified, 1, memory_order_relaxed);
-    return remember(store, page, losses);
+    return remember(store, store->verified_runs, page, losses);
 }
 
 /* Pieces [from, to), whatever was checked before. */
@@ -225,7 +325,7 @@ static int pieces_verify(struct ps_store *store, const struct run_ref *run, uint
         rc = piece_verify(store, run, i);
     }
     if (rc == 0 && from == 0 && to == (run->len + RUN_PIECE - 1) / RUN_PIECE) {
-        rc = remember(store, run->ref, losses);
+        rc = remember(store, store->verified_runs, run->ref, losses);
     }
     return rc;
 }
@@ -234,11 +334,14 @@ int run_verify_part(struct ps_store *store, const struct run_ref *run, uint64_t 
 {
     uint64_t first = from / RUN_PIECE;
     uint64_t end = (to + RUN_PIECE - 1) / RUN_PIECE;
-    if (!run_ok(store, run, 0) || to > run->len) {
-        return damaged(store, run->ref, run->birth, "overflow run outside the file");
+    int rc = run_verify_place(store, run, PAGE_FILE_RUN);
+    if (rc != 0 || to > run->len) {
+        return rc != 0
+                   ? rc
+                   : damaged(store, run->ref, run->birth, "overflow run shorter than a part of it");
     }
     bool all = first == 0 && end == (run->len + RUN_PIECE - 1) / RUN_PIECE;
-    while (!all && first < end && page_is_verified(store, piece_page(store, run, first))) {
+    while (!all && first < end && page_bit(store->verified_runs, piece_page(store, run, first))) {
         first++;
     }
     return first < end ? pieces_verify(store, run, first, end) : 0;
@@ -249,18 +352,15 @@ int run_verify(struct ps_store *store, const struct run_ref *run)
     if (run_is_long(run->len) && run->len <= PS_MAX_VALUE) {
         return pieces_verify(store, run, 0, (run->len + RUN_PIECE - 1) / RUN_PIECE);
     }
-    if (!run_ok(store, run, 0)) {
-        return damaged(store, run->ref, run->birth, "overflow run outside the file");
-    }
     uint64_t losses = losses_ended(store);
-    const struct page *p = page_at(store, run->ref);
-    if (p->kind != PAGE_OVERFLOW || p->number != run->ref || p->birth != run->birth ||
-        p->run_len != run->len) {
-        return damaged(store, run->ref, run->birth, "stale or misplaced overflow run");
+    int rc = run_verify_place(store, run, PAGE_OVERFLOW);
+    if (rc != 0) {
+        return rc;
     }
+    const struct page *p = page_at(store, run->ref);
     if (p->crc != page_crc(p, PAGE_HEADER + (size_t)run->len)) {
         return damaged_in(store, run->ref, run_pages(run->len, store->page_shift), run->birth,
                           "checksum of an overflow run does not match");
     }
-    return remember(store, run->ref, losses);
+    return remember(store, store->verified_runs, run->ref, losses);
 }

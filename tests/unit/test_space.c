@@ -203,7 +203,7 @@ static void reopen_map(struct pair *t, const struct space_root *root)
     space_destroy(&t->space);
     assert_int_equal(space_init(&t->space, vfs(t), t->fd, SHIFT, RESERVED, pages), 0);
     struct ps_fault fault = {0};
-    assert_int_equal(space_load(&t->space, root, &fault), 0);
+    assert_int_equal(space_load(&t->space, root, 0, &fault), 0);
     for (page_ref p = 0; p < pages; p++) {
         t->model[p] = t->model[p] == USED ? FREE : t->model[p];
     }
@@ -338,7 +338,7 @@ static void damage_in_the_map_is_an_error_that_names_the_place(void **state)
         byte ^= 4;
         assert_int_equal(vfs(t)->pwrite(vfs(t)->ctx, t->fd, &byte, 1, (ref << SHIFT) + 999), 0);
         assert_int_equal(space_init(&again, vfs(t), t->fd, SHIFT, RESERVED, 2 * PER), 0);
-        assert_int_equal(space_load(&again, &root, &fault), PS_CORRUPT);
+        assert_int_equal(space_load(&again, &root, 0, &fault), PS_CORRUPT);
         assert_int_equal(fault.offset, ref << SHIFT);
         space_destroy(&again);
         byte ^= 4;
