@@ -245,7 +245,7 @@ static void read_tree(struct reader *r)
 void read_everything(struct ps_store *store, struct reading *reading)
 {
     struct reader *r = calloc(1, sizeof *r);
-    struct ps_snapshot *snap;
+    struct ps_snapshot *snap = NULL;
     must(r != NULL && ps_snapshot_new(store, &snap) == 0, "memory");
     memset(reading, 0, sizeof *reading);
     ps_snapshot_renew(snap);
