@@ -4,11 +4,14 @@
  *  K1 (a) T is published and pinned until its pages are adopted; its log is durable first.
  *  K2 (b) Pages of T go to places that neither meta nor any pinned state uses.
  *  K3 (c) The space map says what T needs: what was allocated up to T and for it, minus what died
- * up to T. K4 (d) All of that is synced before a meta names it; the first meta is synced before the
- * second is written; the pages of the state before are reused only after both. K5 (e) A slot whose
- * page was written learns its file page; if it died meanwhile, the death is passed on to the page.
- * Children are adopted before their parents. K6 ENOSPC abandons the checkpoint and gives its pages
- * back; any other failure of writing, and any failure of syncing, poisons the store.
+ *     up to T.
+ *  K4 (d) All of that is synced before a meta names it; the first meta is synced before the second
+ *     is written; the pages of the state before are reused only after both.
+ *  K5 (e) A slot whose page was written learns its file page; if it died meanwhile, the death is
+ *     passed on to the page. Children are adopted before their parents.
+ *  K6 ENOSPC, or no memory, abandons the checkpoint and gives its pages back; any other failure of
+ *     writing, and any failure of syncing, poisons the store. Giving back, and (e), take no memory
+ *     that was not found before the checkpoint began (make_room).
  *
  * Threads: checkpoint_mu serialises checkpoints; the token is taken for (a) and (e) only. A crash
  * before the first meta is synced leaves the checkpoint before.
@@ -47,13 +50,37 @@ static void take_births(struct checkpoint *c, uint64_t stamp)
             continue;
         }
         struct death d = {f.first, f.birth, 0, f.pages};
-        PS_ASSERT(vec_push(&c->fresh, d));
+        c->fresh.at[c->fresh.n++] = d;
+        fresh->kept++;
         store->stat.fresh_mapped++;
         d.death = f.death;
         if (f.death != 0) {
-            PS_ASSERT(vec_push(&store->unmapped, d));
+            store->unmapped.at[store->unmapped.n++] = d;
         }
     }
+}
+
+/* Room for all that a checkpoint of now may add to lists when it ends, and for what it takes from
+ * them meanwhile: deaths of pages that it wrote for slots, of the map's old pages, of the old
+ * catalogue; and what it has to give back if it is abandoned. */
+static bool make_room(struct checkpoint *c)
+{
+    struct ps_store *store = c->store;
+    size_t births = store->fresh.n;
+    size_t deaths_now = store->unmapped.n + births;
+    size_t later = (size_t)store->arena.used + space_map_pages(&store->space) + 1;
+    store->deaths_kept = deaths_now + later;
+    bool yes = vec_reserve(&c->deaths, deaths_now) && vec_reserve(&c->fresh, births) &&
+               dead_pages_reserve(store, 0);
+    store->deaths_kept = yes ? store->deaths_kept : 0;
+    return yes;
+}
+
+/* It has ended; with the token. */
+static void give_up_room(struct ps_store *store)
+{
+    store->deaths_kept = 0;
+    store->fresh.kept = 0;
 }
 
 /* The checkpoint was abandoned: what it took for its map waits for the next, deaths included. */
@@ -63,7 +90,7 @@ static void give_births_back(struct checkpoint *c)
     for (size_t i = 0; i < c->fresh.n; i++) {
         const struct death *d = &c->fresh.at[i];
         struct fresh_page f = {.first = d->ref, .birth = d->birth, .pages = d->pages};
-        PS_ASSERT(fresh_reserve(&store->fresh));
+        store->fresh.kept--;
         fresh_add(&store->fresh, &f);
         store->stat.fresh_mapped--;
     }
@@ -80,32 +107,41 @@ static void give_births_back(struct checkpoint *c)
     store->unmapped.n = kept;
 }
 
-/* Chooses T and takes the deaths that its space map has to record. False: nothing to do. */
-static bool choose(struct checkpoint *c)
+/* Chooses T and takes the deaths that its space map has to record; *work is false if there is
+ * nothing to do. */
+static int choose(struct checkpoint *c, bool *work)
 {
     struct ps_store *store = c->store;
+    *work = false;
     adopt(store, SIZE_MAX);
     ps_snapshot_renew(&store->checkpoint_snap);
-    harvest(store); /* after choosing: all deaths up to T are known now */
+    int rc = harvest(store); /* after choosing: all deaths up to T are known now */
+    if (rc != 0) {
+        return rc;
+    }
     c->state = store->checkpoint_snap.view.state;
     uint64_t stamp = stamp_of(c->state);
     if (store->file_state != NULL &&
         (stamp_of(store->file_state) == stamp ||
          (store->file_state->seq == c->state->seq && roots_in_file(c->state)))) {
-        return false;
+        return 0;
+    }
+    if (!make_room(c)) {
+        return PS_NOMEM;
     }
     size_t kept = 0;
     for (size_t i = 0; i < store->unmapped.n; i++) {
         struct death d = store->unmapped.at[i];
         if (d.death <= stamp) {
-            PS_ASSERT(vec_push(&c->deaths, d));
+            c->deaths.at[c->deaths.n++] = d;
         } else {
             store->unmapped.at[kept++] = d;
         }
     }
     store->unmapped.n = kept;
     take_births(c, stamp);
-    return true;
+    *work = true;
+    return 0;
 }
 
 /* ---- (c) ------------------------------------------------------------------------------------ */
@@ -138,9 +174,10 @@ static void give_back(struct checkpoint *c)
         (void)space_free(&store->space, c->taken.at[i].first, c->taken.at[i].pages);
     }
     for (size_t i = 0; i < c->deaths.n; i++) {
-        PS_ASSERT(vec_push(&store->unmapped, c->deaths.at[i]));
+        store->unmapped.at[store->unmapped.n++] = c->deaths.at[i];
     }
     give_births_back(c);
+    give_up_room(store);
 }
 
 /* ---- (d) ------------------------------------------------------------------------------------ */
@@ -224,18 +261,19 @@ static int complete(struct checkpoint *c, const struct space_root *root)
 /* ---- (e) ------------------------------------------------------------------------------------ */
 
 /* A page of the file died with its slot, before the slot knew it: with the group that killed it,
- * or, if that was harvested already, for good. */
+ * which has room for that (commit.c), or, if that is published, for good. */
 static void pass_death_on(struct ps_store *store, const struct slot_side *side)
 {
     struct death d = {side->file, side->birth, side->death, side->pages};
     store->stat.deaths_passed++;
     pthread_mutex_lock(&store->mu);
     struct group *g = store->groups;
-    while (g != NULL && (d.death < g->base || d.death > g->stamp)) {
+    while (g != NULL && (d.death < g->base || d.death > g->stamp || g->status == GROUP_PUBLISHED)) {
         g = g->next;
     }
     if (g != NULL) {
-        PS_ASSERT(vec_push(&g->deaths, d));
+        PS_ASSERT(g->deaths.n < g->deaths.room);
+        g->deaths.at[g->deaths.n++] = d;
     }
     pthread_mutex_unlock(&store->mu);
     if (g == NULL) {
@@ -267,6 +305,22 @@ void adopt(struct ps_store *store, size_t most)
     }
 }
 
+/* The list of pages changes hands; the empty one comes back. */
+static void take_pages(struct checkpoint *c)
+{
+    struct ps_store *store = c->store;
+    struct checkpoint_page *empty = store->adopting.at;
+    size_t room = store->adopting.room;
+    PS_ASSERT(store->adopting.n == 0);
+    store->adopting.at = c->pages.at;
+    store->adopting.n = c->pages.n;
+    store->adopting.room = c->pages.room;
+    c->pages.at = empty;
+    c->pages.n = 0;
+    c->pages.room = room;
+    store->adopted = 0;
+}
+
 /* Hands the list over and sees it taken, a step at a time. */
 static void hand_over_pages(struct checkpoint *c, const space_extents *freed,
                             const struct run_ref *old_catalogue, bool with_token)
@@ -281,26 +335,22 @@ static void hand_over_pages(struct checkpoint *c, const space_extents *freed,
         }
         if (first) {
             first = false;
-            PS_ASSERT(store->adopting.n == 0);
-            PS_ASSERT(vec_reserve(&store->adopting, c->pages.n));
-            if (c->pages.n > 0) {
-                memcpy(store->adopting.at, c->pages.at, c->pages.n * sizeof *c->pages.at);
-            }
-            store->adopting.n = c->pages.n;
-            store->adopted = 0;
+            take_pages(c);
+            PS_ASSERT(store->dead_pages.n + freed->n < store->dead_pages.room);
             for (size_t i = 0; i < freed->n; i++) {
                 struct death d = {freed->at[i].first, freed->at[i].birth, stamp, 1};
-                PS_ASSERT(vec_push(&store->dead_pages, d));
+                store->dead_pages.at[store->dead_pages.n++] = d;
             }
             if (old_catalogue->ref != 0) {
                 struct death d = {old_catalogue->ref, old_catalogue->birth, stamp,
                                   plain_pages(old_catalogue->len, store->page_shift)};
-                PS_ASSERT(vec_push(&store->dead_pages, d));
+                store->dead_pages.at[store->dead_pages.n++] = d;
             }
         }
         adopt(store, 4096);
         more = store->adopting.n > 0;
         if (!more) {
+            give_up_room(store);
             ps_snapshot_reset(&store->checkpoint_snap);
             (void)relink_idle(store);
         }
@@ -393,7 +443,8 @@ int checkpoint_run(struct ps_store *store, bool with_token)
     int rc = store->poisoned;
     c.paced = store->checkpoint_thread_runs && !store->hurry;
     pthread_mutex_unlock(&store->mu);
-    bool work = rc == 0 && choose(&c);
+    bool work = false;
+    rc = rc == 0 ? choose(&c, &work) : rc;
     if (!work) {
         note_nothing_to_do(store);
         ps_snapshot_reset(&store->checkpoint_snap);

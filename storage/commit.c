@@ -424,6 +424,9 @@ static int hand_over(struct ps_store *store, struct ps_txn *txn, enum ps_durabil
         }
     }
     struct group *g = txn->group;
+    if (!vec_reserve(&g->deaths, g->deaths.n)) { /* each may be passed on (checkpoint.c) */
+        return PS_NOMEM;
+    }
     g->state = txn->state;
     g->base = txn->base;
     g->stamp = txn->stamp;

@@ -4,6 +4,9 @@
 #include "storage/fresh.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "storage/vec.h"
 
 #define FRESH_LEAST 64u /* places of the smallest table */
 
@@ -25,14 +28,21 @@ static void put(struct fresh *fresh, const struct fresh_page *page)
 
 bool fresh_reserve(struct fresh *fresh)
 {
-    if ((fresh->n + 1) * 2 <= fresh->room) {
+    size_t least = (fresh->n + fresh->kept + 1) * 2;
+    if (least <= fresh->room) {
         return true;
     }
-    struct fresh larger = {.n = fresh->n, .room = fresh->room == 0 ? FRESH_LEAST : fresh->room * 2};
-    larger.at = calloc(larger.room, sizeof *larger.at);
+    struct fresh larger = {.n = fresh->n,
+                           .kept = fresh->kept,
+                           .room = fresh->room == 0 ? FRESH_LEAST : fresh->room * 2};
+    while (larger.room < least) {
+        larger.room *= 2;
+    }
+    larger.at = vec_realloc(NULL, larger.room * sizeof *larger.at);
     if (larger.at == NULL) {
         return false;
     }
+    memset(larger.at, 0, larger.room * sizeof *larger.at);
     for (size_t i = 0; i < fresh->room; i++) {
         if (fresh->at[i].first != 0) {
             put(&larger, &fresh->at[i]);

@@ -36,9 +36,11 @@ struct fresh_page {
 struct fresh {
     struct fresh_page *at;
     size_t n, room; /* room: 0, or a power of two */
+    size_t kept;    /* places for what a running checkpoint took, and may have to give back */
 };
 
-/* Room for one more: fresh_add cannot fail then. False when out of memory. */
+/* Room for one more: fresh_add cannot fail then. False when out of memory. What is kept is for
+ * others. */
 bool fresh_reserve(struct fresh *fresh);
 void fresh_add(struct fresh *fresh, const struct fresh_page *page);
 /* NULL if it is not listed; good until the list changes. */

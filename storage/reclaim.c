@@ -11,6 +11,8 @@
  * What a transaction took of the file and no space map knows (fresh.h) comes here like any other
  * page; no meta sees it, so it may be reused before the next checkpoint.
  *
+ * Nothing here fails: what there is no memory for stays where it is and is looked at again.
+ *
  * Threads: with the token.
  */
 #include "storage/store.h"
@@ -41,11 +43,13 @@ static void collect_pins(struct ps_store *store, uint64_t metas[2])
     unsigned high = atomic_load(&store->readers_high);
     for (unsigned i = 0; i < high; i++) {
         uint64_t stamp = atomic_load(&store->readers[i].announced);
-        if (stamp != 0) {
-            PS_ASSERT(vec_push(&store->pins, stamp & ~FILE_ONLY));
+        if (stamp != 0) { /* there is room for all readers (store.c) */
+            PS_ASSERT(store->pins.n < store->pins.room);
+            store->pins.at[store->pins.n++] = stamp & ~FILE_ONLY;
         }
         if (stamp != 0 && !(stamp & FILE_ONLY)) {
-            PS_ASSERT(vec_push(&store->slot_pins, stamp));
+            PS_ASSERT(store->slot_pins.n < store->slot_pins.room);
+            store->slot_pins.at[store->slot_pins.n++] = stamp;
         }
     }
     metas[0] = store->meta_stamps[0];
@@ -76,6 +80,7 @@ static uint64_t seen_by(const struct ps_store *store, const struct death *d, boo
     return found;
 }
 
+/* NULL: no memory. */
 static struct holder *holder_of(struct ps_store *store, uint64_t stamp, bool file)
 {
     struct holder *empty = NULL;
@@ -87,7 +92,9 @@ static struct holder *holder_of(struct ps_store *store, uint64_t stamp, bool fil
         empty = h->waiting.n == 0 ? h : empty;
     }
     if (empty == NULL) {
-        PS_ASSERT(vec_push(&store->holders, (struct holder){0}));
+        if (!vec_push(&store->holders, (struct holder){0})) {
+            return NULL;
+        }
         empty = &store->holders.at[store->holders.n - 1];
     }
     empty->stamp = stamp;
@@ -95,13 +102,16 @@ static struct holder *holder_of(struct ps_store *store, uint64_t stamp, bool fil
     return empty;
 }
 
-static void look_at(struct ps_store *store, const struct death *d, const uint64_t metas[2])
+/* False: it has to be looked at again. */
+static bool look_at(struct ps_store *store, const struct death *d, const uint64_t metas[2])
 {
     bool file = !ref_in_arena(d->ref);
     uint64_t pin = seen_by(store, d, file, metas);
     if (pin != 0) {
-        PS_ASSERT(vec_push(&holder_of(store, pin, file)->waiting, *d));
-    } else if (file) {
+        struct holder *h = holder_of(store, pin, file);
+        return h != NULL && vec_push(&h->waiting, *d);
+    }
+    if (file) {
         file_pages_free(store, d->ref, d->birth, d->pages);
     } else {
         if (store->slot_pins.n > 0 && store->slot_pins.at[0] < d->birth) {
@@ -109,6 +119,7 @@ static void look_at(struct ps_store *store, const struct death *d, const uint64_
         }
         arena_free(&store->arena, d->ref);
     }
+    return true;
 }
 
 static bool is_among(const uint64_t *stamps, size_t n, uint64_t stamp)
@@ -150,10 +161,31 @@ static void reclaim_states(struct ps_store *store, struct state *retired)
 
 static void look_at_all(struct ps_store *store, deaths *list, const uint64_t metas[2])
 {
+    size_t kept = 0;
     for (size_t i = 0; i < list->n; i++) {
-        look_at(store, &list->at[i], metas);
+        struct death d = list->at[i];
+        if (!look_at(store, &d, metas)) {
+            list->at[kept++] = d;
+        }
     }
-    list->n = 0;
+    list->n = kept;
+}
+
+/* What waited for a stamp that is gone; `which` holder, as looking at it may move them all. */
+static void look_again(struct ps_store *store, size_t which, const uint64_t metas[2])
+{
+    for (size_t n = store->holders.at[which].waiting.n; n > 0; n--) {
+        struct death d = store->holders.at[which].waiting.at[n - 1];
+        store->holders.at[which].waiting.n = n - 1;
+        if (!look_at(store, &d, metas)) {
+            store->holders.at[which].waiting.at[n - 1] = d;
+            store->holders.at[which].waiting.n = n;
+            return;
+        }
+    }
+    if (store->holders.at[which].waiting.n == 0) { /* else the last one waits here for another */
+        vec_free(&store->holders.at[which].waiting);
+    }
 }
 
 void reclaim(struct ps_store *store)
@@ -172,10 +204,7 @@ void reclaim(struct ps_store *store)
     for (size_t i = 0; i < store->holders.n; i++) {
         struct holder *h = &store->holders.at[i];
         if (h->waiting.n > 0 && !still_pinned(store, h, metas)) {
-            deaths again = h->waiting;
-            memset(&h->waiting, 0, sizeof h->waiting);
-            look_at_all(store, &again, metas); /* may move the holders */
-            vec_free(&again);
+            look_again(store, i, metas);
         }
     }
     bool low = store->arena.used > store->arena.capacity / 4 * 3;
@@ -215,6 +244,12 @@ void reclaim_close(struct ps_store *store)
     vec_free(&store->dead_pages);
     vec_free(&store->unmapped);
     fresh_free(&store->fresh);
+}
+
+bool dead_pages_reserve(struct ps_store *store, size_t more)
+{
+    return vec_reserve(&store->dead_pages, more + store->deaths_kept) &&
+           vec_reserve(&store->unmapped, more + store->deaths_kept);
 }
 
 /* A published death of a file page: to be reclaimed, and to be recorded by the next space map, or,

@@ -251,8 +251,8 @@ int relink_idle(struct ps_store *store)
     if (!idle || stamp_of(tip) != store->meta.stamp || store->relink_pending == 0) {
         return 0;
     }
-    harvest(store);
-    int rc = txn_open(store, &store->internal_txn, false);
+    int rc = harvest(store);
+    rc = rc == 0 ? txn_open(store, &store->internal_txn, false) : rc;
     if (rc != 0) {
         return rc;
     }
@@ -273,7 +273,7 @@ int relink_idle(struct ps_store *store)
     }
     rc = commit_internal(store, txn);
     store->stat.relink_idle++;
-    harvest(store);
+    (void)harvest(store);
     reclaim(store);
     return rc;
 }

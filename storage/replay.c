@@ -177,9 +177,9 @@ static int replay_range(struct ps_txn *txn, struct replay_op *ops, size_t from, 
 
 static int begin(struct ps_store *store, bool whole, struct ps_txn **txn)
 {
-    harvest(store);
+    int rc = harvest(store);
     reclaim(store);
-    int rc = txn_open(store, &store->txn, true);
+    rc = rc == 0 ? txn_open(store, &store->txn, true) : rc;
     store->txn.whole = whole;
     *txn = &store->txn;
     return rc;
@@ -571,10 +571,10 @@ static int take_piece(void *arg, const struct log_piece *piece)
 /* Back to the arena's own size: what was replayed may have taken more. */
 static int leave_arena(struct ps_store *store, uint64_t capacity)
 {
-    harvest(store);
+    int rc = harvest(store);
     reclaim(store);
-    int rc = store->arena.used / 4 > capacity / 5 ? checkpoint_run(store, true) : 0;
-    harvest(store);
+    rc = rc == 0 && store->arena.used / 4 > capacity / 5 ? checkpoint_run(store, true) : rc;
+    rc = rc == 0 ? harvest(store) : rc;
     reclaim(store);
     PS_ASSERT(rc != 0 || store->arena.used <= capacity);
     store->arena.capacity = capacity;
@@ -606,8 +606,6 @@ int replay(struct ps_store *store, const struct log_pos *to, struct ps_recovery 
     rc = rc == 0 ? replay_batch(&r) : rc;
     replay_free(&r);
     rc = rc == 0 ? leave_arena(store, capacity) : rc;
-    harvest(store);
-    reclaim(store);
     if (rc == 0) {
         atomic_store(&store->durable_seq, store->tip->seq);
         log_recycle(store->log, &store->meta.pos); /* a used segment needs no filling with zeros */

@@ -528,6 +528,17 @@ int space_write(struct space *space, uint64_t stamp, struct space_root *root, sp
     return rc;
 }
 
+size_t space_map_pages(struct space *space)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&space->mu);
+    for (unsigned level = 0; level <= space->top; level++) {
+        n += space->levels[level].n;
+    }
+    pthread_mutex_unlock(&space->mu);
+    return n;
+}
+
 void space_written(struct space *space)
 {
     pthread_mutex_lock(&space->mu);

@@ -95,6 +95,8 @@ uint64_t space_pages(struct space *space); /* in the file */
 
 /* Writes what changed of the map for a checkpoint with this stamp. Old map pages go to `freed`. */
 int space_write(struct space *space, uint64_t stamp, struct space_root *root, space_extents *freed);
+/* Pages that the map has now: no more of them can go to `freed`. */
+size_t space_map_pages(struct space *space);
 /* After the checkpoint is complete, or was abandoned. */
 void space_written(struct space *space);
 void space_unwrite(struct space *space);

@@ -183,6 +183,9 @@ static int open_memory(struct ps_store *store)
             memset(store->scratch[i], 0, store->page_size);
         }
     }
+    if (!vec_reserve(&store->pins, READER_SLOTS) || !vec_reserve(&store->slot_pins, READER_SLOTS)) {
+        rc = PS_NOMEM; /* room for every reader: reclaiming never fails */
+    }
     return rc;
 }
 

@@ -224,7 +224,8 @@ struct ps_store {
     uint64_t next_stamp;
     deaths dead_slots, dead_pages; /* published deaths, not looked at yet */
     deaths unmapped;               /* deaths of file pages the next space map has to record */
-    struct fresh fresh;            /* file pages of transactions that no space map has yet */
+    size_t deaths_kept; /* room in both for what a running checkpoint adds to them at its end */
+    struct fresh fresh; /* file pages of transactions that no space map has yet */
     VEC(struct holder) holders;
     VEC(uint64_t) pins;                   /* scratch: pinned stamps, in order */
     VEC(uint64_t) slot_pins;              /* those of them that may see slots */
@@ -431,12 +432,16 @@ void token_give(struct ps_store *store);
 void show_stats(struct ps_store *store); /* with the token and mu */
 /* What every holder does first: undo dropped groups, harvest published ones, adopt, reclaim. */
 int token_prepare(struct ps_store *store);
-void harvest(struct ps_store *store);
+/* PS_NOMEM: some of them wait for the next time. */
+int harvest(struct ps_store *store);
 
 /* ---- reclaiming (reclaim.c) ----------------------------------------------------------------- */
 
 void reclaim(struct ps_store *store);
 void reclaim_close(struct ps_store *store);
+/* Room for so many deaths of pages of the file, beside what is kept for a running checkpoint. */
+bool dead_pages_reserve(struct ps_store *store, size_t more);
+/* There is room. */
 void dead_page_later(struct ps_store *store, const struct death *d);
 /* Pages of the file go back to the map of free ones. */
 void file_pages_free(struct ps_store *store, page_ref first, uint64_t birth, uint32_t pages);
@@ -466,7 +471,7 @@ int txn_alloc_file(struct ps_txn *txn, uint32_t pages, page_ref *ref);
 /* The same for pages that the caller has from the space map; PS_NOMEM: they are still its own. */
 int txn_take_file(struct ps_txn *txn, page_ref first, uint32_t pages);
 /* The page is no longer part of the state: its slot, and its image in the file, die (or are free
- * at once if this transaction made it). */
+ * at once if this transaction made it: that never fails). */
 int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages);
 /* Relinking: the slot dies, its image in the file lives on. */
 int txn_drop_slot(struct ps_txn *txn, page_ref ref);

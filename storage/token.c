@@ -3,6 +3,9 @@
  *
  * A user's transaction holds it from ps_begin to its end, but gives it up while it waits for slots
  * (it has changed nothing then); the checkpoint thread takes it for short steps.
+ *
+ * What cannot be undone never fails for want of memory: room for the deaths of a group is found
+ * before it is taken off the list, and before anybody begins to change something.
  */
 #include "storage/store.h"
 
@@ -28,25 +31,40 @@ void token_give(struct ps_store *store)
     pthread_mutex_unlock(&store->mu);
 }
 
+/* Puts back what was taken off the list of groups. */
+static void not_yet(struct ps_store *store, struct group *group)
+{
+    pthread_mutex_lock(&store->mu);
+    group->next = store->groups;
+    store->groups = group;
+    store->groups_last = store->groups_last == NULL ? group : store->groups_last;
+    pthread_mutex_unlock(&store->mu);
+}
+
 /* Published groups give up what is needed to undo them: their deaths are final. */
-void harvest(struct ps_store *store)
+int harvest(struct ps_store *store)
 {
     for (;;) {
         pthread_mutex_lock(&store->mu);
         struct group *group = store->groups;
         if (group == NULL || group->status != GROUP_PUBLISHED) {
             pthread_mutex_unlock(&store->mu);
-            return;
+            return 0;
         }
         store->groups = group->next;
         if (store->groups == NULL) {
             store->groups_last = NULL;
         }
         pthread_mutex_unlock(&store->mu);
+        if (!vec_reserve(&store->dead_slots, group->deaths.n) ||
+            !dead_pages_reserve(store, group->deaths.n)) {
+            not_yet(store, group);
+            return PS_NOMEM;
+        }
         for (size_t i = 0; i < group->deaths.n; i++) {
             const struct death *d = &group->deaths.at[i];
             if (ref_in_arena(d->ref)) {
-                PS_ASSERT(vec_push(&store->dead_slots, *d));
+                store->dead_slots.at[store->dead_slots.n++] = *d;
             } else {
                 dead_page_later(store, d);
             }
@@ -91,10 +109,10 @@ static void undo_dropped(struct ps_store *store)
 
 int token_prepare(struct ps_store *store)
 {
-    harvest(store);
+    int harvested = harvest(store);
     pthread_mutex_lock(&store->mu);
     bool broken = store->log_broken;
-    int rc = store->poisoned;
+    int rc = store->poisoned != 0 ? store->poisoned : harvested;
     pthread_mutex_unlock(&store->mu);
     if (broken && rc == 0) {
         undo_dropped(store);

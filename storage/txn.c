@@ -160,6 +160,7 @@ int txn_alloc_file(struct ps_txn *txn, uint32_t pages, page_ref *ref)
     rc = txn_take_file(txn, *ref, pages);
     if (rc != 0) {
         space_free(&store->space, *ref, pages);
+        *ref = 0;
     }
     return rc;
 }
@@ -167,9 +168,6 @@ int txn_alloc_file(struct ps_txn *txn, uint32_t pages, page_ref *ref)
 int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
 {
     struct ps_store *store = txn->view.store;
-    if (!vec_reserve(&txn->group->deaths, 2)) {
-        return PS_NOMEM;
-    }
     struct death d = {.ref = ref, .birth = birth, .death = txn->stamp, .pages = pages};
     if (!ref_in_arena(ref) && unlikely(!pages_belong(store, ref, pages, birth))) {
         return page_misplaced(store, ref);
@@ -186,6 +184,12 @@ int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
             arena_free(&store->arena, ref);
             return 0;
         }
+    }
+    if (!vec_reserve(&txn->group->deaths, 2)) {
+        return PS_NOMEM;
+    }
+    if (ref_in_arena(ref)) {
+        struct slot_side *side = arena_side(&store->arena, ref);
         side->death = txn->stamp;
         vec_push(&txn->group->deaths, d);
         if (side->file == 0) {

@@ -19,6 +19,9 @@
 #define vec_push(v, element) (vec_reserve(v, 1) ? ((v)->at[(v)->n++] = (element), true) : false)
 #define vec_free(v)          (free((v)->at), (v)->at = NULL, (v)->n = (v)->room = 0)
 
+/* Memory that grows; NULL: none (vec.c). */
+void *vec_realloc(void *at, size_t bytes);
+
 static inline int vec_grow(void **at, size_t need, size_t *room, size_t size)
 {
     if (need <= *room) {
@@ -28,7 +31,7 @@ static inline int vec_grow(void **at, size_t need, size_t *room, size_t size)
     while (wanted < need) {
         wanted *= 2;
     }
-    void *grown = realloc(*at, wanted * size);
+    void *grown = vec_realloc(*at, wanted * size);
     if (grown == NULL) {
         return 0;
     }

@@ -221,77 +221,6 @@ static void what_is_undone_overwritten_or_deleted_gives_its_pages_back(void **st
     free(bytes);
 }
 
-/* What a transaction has made itself is free as soon as it drops it. */
-static void *put_what_it_has_read(void *arg)
-{
-    struct fixture *f = ((void **)arg)[0];
-    struct fault_vfs *files = ((void **)arg)[1];
-    unsigned char *bytes = pattern(20 * PIECE, 8);
-    struct ps_txn *txn = fixture_begin(f);
-    struct ps_slice got;
-    assert_int_equal(ps_put(txn, f->tree, text("k"), slice(bytes, 20 * PIECE)), 0);
-    assert_int_equal(ps_get(ps_txn_view(txn), f->tree, text("k"), &got), 0);
-    fault_vfs_hold(files, FAULT_PWRITE, FAULT_LOG);
-    assert_int_equal(ps_put(txn, f->tree, text("k"), got), 0);
-    fixture_commit(txn);
-    free(bytes);
-    return NULL;
-}
-
-static void what_was_read_and_is_put_again_stays_until_it_is_logged(void **state)
-{
-    struct fixture *f = *state;
-    struct fault_vfs *files = fault_vfs_new();
-    f->options.vfs = fault_vfs(files);
-    f->options.dirty_memory = 2u << 20; /* more than an eighth goes to the log at once */
-    f->options.manual_checkpoint = true;
-    fixture_reopen(f, true);
-    assert_int_equal(f->store->fresh.n, 0);
-    void *arg[2] = {f, files};
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, put_what_it_has_read, arg), 0);
-    fault_vfs_await_held(files, 1);
-    size_t listed = f->store->fresh.n;
-    fault_vfs_release(files, FAULT_ANY);
-    pthread_join(thread, NULL);
-    assert_int_equal(listed, 2);
-    unsigned char *bytes = pattern(20 * PIECE, 8);
-    fixture_reopen(f, false); /* replays */
-    assert_value(f, "k", slice(bytes, 20 * PIECE));
-    assert_sound(f);
-    fixture_close(f, false);
-    fault_vfs_free(files);
-    free(bytes);
-}
-
-static void a_place_that_is_used_again_has_another_birth(void **state)
-{
-    struct fixture *f = *state;
-    f->options.manual_checkpoint = true;
-    fixture_reopen(f, true);
-    struct fresh_page seen[8];
-    unsigned n = 0, again = 0;
-    unsigned char *bytes = pattern(20 * PIECE, 9);
-    struct ps_txn *txn = fixture_begin(f);
-    for (; n < 8; n++) {
-        assert_int_equal(ps_put(txn, f->tree, text("k"), slice(bytes + n, 19 * PIECE)), 0);
-        assert_int_equal(f->store->fresh.n, 1);
-        for (size_t i = 0; i < f->store->fresh.room; i++) {
-            if (f->store->fresh.at[i].first != 0)
-                seen[n] = f->store->fresh.at[i];
-        }
-        for (unsigned k = 0; k < n; k++) {
-            again += seen[k].first == seen[n].first;
-            assert_true(seen[k].birth < seen[n].birth);
-        }
-    }
-    assert_true(again > 0);
-    fixture_commit(txn);
-    assert_value(f, "k", slice(bytes + n - 1, 19 * PIECE));
-    assert_sound(f);
-    free(bytes);
-}
-
 static void a_full_disk_refuses_before_anything_has_changed_and_deletes_go_on(void **state)
 {
     struct fixture *f = *state;
@@ -623,8 +552,6 @@ int main(void)
         DIRECTORY_TEST(so_they_do_with_pages_of_64_kib),
         STORE_TEST(the_bytes_need_to_live_only_until_put_returns),
         STORE_TEST(what_is_undone_overwritten_or_deleted_gives_its_pages_back),
-        STORE_TEST(what_was_read_and_is_put_again_stays_until_it_is_logged),
-        STORE_TEST(a_place_that_is_used_again_has_another_birth),
         STORE_TEST(a_full_disk_refuses_before_anything_has_changed_and_deletes_go_on),
         STORE_TEST(a_commit_is_published_when_its_runs_are_written),
         STORE_TEST(the_writer_waits_when_much_is_handed_over_and_an_abort_gives_it_up),

@@ -301,6 +301,35 @@ static void a_place_taken_twice_is_given_back_once(void **state)
     assert_int_equal(space_free_pages(&f->store->space), before + grown);
 }
 
+static void a_place_that_is_used_again_has_another_birth(void **state)
+{
+    struct fixture *f = *state;
+    f->options.manual_checkpoint = true;
+    fixture_reopen(f, true);
+    struct fresh_page seen[8];
+    unsigned n = 0, again = 0;
+    unsigned char *bytes = calloc(1, 20 * RUN_PIECE);
+    assert_non_null(bytes);
+    struct ps_txn *txn = fixture_begin(f);
+    for (; n < 8; n++) {
+        assert_int_equal(ps_put(txn, f->tree, text("k"), (struct ps_slice){bytes, 19 * RUN_PIECE}),
+                         0);
+        assert_int_equal(f->store->fresh.n, 1);
+        for (size_t i = 0; i < f->store->fresh.room; i++) {
+            if (f->store->fresh.at[i].first != 0)
+                seen[n] = f->store->fresh.at[i];
+        }
+        for (unsigned k = 0; k < n; k++) {
+            again += seen[k].first == seen[n].first;
+            assert_true(seen[k].birth < seen[n].birth);
+        }
+    }
+    assert_true(again > 0);
+    fixture_commit(txn);
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +344,7 @@ int main(void)
         STORE_TEST(unpublished_states_that_are_dropped_give_theirs_back),
         STORE_TEST(an_abandoned_checkpoint_gives_births_and_deaths_back),
         STORE_TEST(a_crash_frees_what_no_map_has),
+        STORE_TEST(a_place_that_is_used_again_has_another_birth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * what storage/replay.c makes of it.
  */
 #include <errno.h>
+#include <pthread.h>
 
 #include "storage/store.h"
 #include "tests/support/fault_vfs.h"
@@ -315,6 +316,65 @@ static void an_operation_may_lie_across_pieces(void **state)
     ps_snapshot_free(snap);
 }
 
+#define LONG_VALUE (20u * RUN_PIECE)
+
+static unsigned char *long_value(void)
+{
+    unsigned char *bytes = malloc(LONG_VALUE);
+    assert_non_null(bytes);
+    for (unsigned i = 0; i < LONG_VALUE; i++)
+        bytes[i] = (unsigned char)(i * 7 + i / 251);
+    return bytes;
+}
+
+/* What a transaction has made itself is free as soon as it drops it. */
+static void *put_what_it_has_read(void *arg)
+{
+    struct fixture *f = ((void **)arg)[0];
+    struct fault_vfs *files = ((void **)arg)[1];
+    unsigned char *bytes = long_value();
+    struct ps_txn *txn = fixture_begin(f);
+    struct ps_slice got;
+    assert_int_equal(ps_put(txn, f->tree, text("k"), (struct ps_slice){bytes, LONG_VALUE}), 0);
+    assert_int_equal(ps_get(ps_txn_view(txn), f->tree, text("k"), &got), 0);
+    fault_vfs_hold(files, FAULT_PWRITE, FAULT_LOG);
+    assert_int_equal(ps_put(txn, f->tree, text("k"), got), 0);
+    fixture_commit(txn);
+    free(bytes);
+    return NULL;
+}
+
+static void what_was_read_and_is_put_again_stays_until_it_is_logged(void **state)
+{
+    struct fixture *f = *state;
+    struct fault_vfs *files = fault_vfs_new();
+    f->options.vfs = fault_vfs(files);
+    f->options.dirty_memory = 2u << 20; /* more than an eighth goes to the log at once */
+    f->options.manual_checkpoint = true;
+    fixture_reopen(f, true);
+    assert_int_equal(f->store->fresh.n, 0);
+    void *arg[2] = {f, files};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, put_what_it_has_read, arg), 0);
+    fault_vfs_await_held(files, 1);
+    size_t listed = f->store->fresh.n;
+    fault_vfs_release(files, FAULT_ANY);
+    pthread_join(thread, NULL);
+    assert_int_equal(listed, 2);
+    unsigned char *bytes = long_value();
+    fixture_reopen(f, false); /* replays */
+    struct ps_snapshot *snap = fixture_snapshot(f);
+    struct ps_slice got;
+    assert_int_equal(ps_get(ps_snapshot_view(snap), f->tree, text("k"), &got), 0);
+    assert_int_equal(got.len, LONG_VALUE);
+    assert_memory_equal(got.data, bytes, LONG_VALUE);
+    ps_snapshot_free(snap);
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+    fixture_close(f, false);
+    fault_vfs_free(files);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +386,7 @@ int main(void)
         STORE_TEST(a_failed_write_loses_the_transaction_and_nothing_else),
         STORE_TEST(an_operation_may_lie_across_pieces),
         STORE_TEST(a_long_operation_is_in_the_log_as_a_whole),
+        STORE_TEST(what_was_read_and_is_put_again_stays_until_it_is_logged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
