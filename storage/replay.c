@@ -565,8 +565,7 @@ static int take_piece(void *arg, const struct log_piece *piece)
     return fault_of(r, rc);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it ------------------------------------------------------------------------------ */
 
 /* Back to the arena's own size: what was replayed may have taken more. */
 static int leave_arena(struct ps_store *store, uint64_t capacity)
