@@ -90,6 +90,8 @@ static void decode_op(struct op *op, const struct config *c, const uint8_t *b)
         .other = (uint16_t)two(b + 7),
         .value = (uint16_t)two(b + 9),
     };
+    if (op->kind == OP_put_read && op->arg % 4 != 0) /* mostly into the same leaf */
+        op->other = (uint16_t)(op->key + op->other % 4);
 }
 
 int stream_decode(struct stream *s, const uint8_t *bytes, size_t len)

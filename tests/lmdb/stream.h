@@ -22,9 +22,9 @@
 
 /* (name, weight of 65,536, what it uses: see enum uses) */
 #define OPERATIONS(X)                                                           \
-    X(put, 11900, USES_TREE | USES_KEY | USES_VALUE)                            \
+    X(put, 11500, USES_TREE | USES_KEY | USES_VALUE)                            \
     X(put_run, 900, USES_TREE | USES_KEY | USES_VALUE | USES_ARG)               \
-    X(put_read, 600, USES_TREE | USES_KEY | USES_OTHER)                         \
+    X(put_read, 1200, USES_TREE | USES_KEY | USES_OTHER)                        \
     X(delete, 7000, USES_TREE | USES_KEY)                                       \
     X(delete_run, 700, USES_TREE | USES_KEY | USES_ARG)                         \
     X(clear, 25, USES_TREE)                                                     \
