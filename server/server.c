@@ -204,6 +204,7 @@ static void collect_data(struct server *server, struct command_ctx *ctx, struct 
     unsigned databases = (unsigned)config_number(server->env.config, CONFIG_DATABASES);
     keyspace_counters(server->env.keyspace, &in->counters);
     ps_stats(server->env.store, &in->store);
+    in->snapshots_n = ps_snapshots(server->env.store, in->snapshots, PS_MAX_SNAPSHOTS);
     in->databases = databases < INFO_MAX_DATABASES ? databases : INFO_MAX_DATABASES;
     for (unsigned db = 0; db < in->databases; db++) {
         keyspace_stat_db(server->env.keyspace, ctx->view, db, ctx->now_ms, &in->keyspace[db]);
@@ -291,6 +292,7 @@ static int open_store(struct server *server)
         .dirty_memory = (uint64_t)config_number(config, CONFIG_DIRTY_MEMORY),
         .durability = (enum ps_durability)config_number(config, CONFIG_DURABILITY),
         .max_recovery_ms = (uint32_t)config_number(config, CONFIG_MAX_RECOVERY_TIME),
+        .max_snapshot_ms = (uint64_t)config_number(config, CONFIG_MAX_SNAPSHOT_AGE) * 1000,
         .on_publish = writer_published,
         .arg = &server->env,
         .on_message = on_store_message,

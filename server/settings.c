@@ -148,6 +148,10 @@ int settings_apply(const struct exec_env *env, struct listener *listener, size_t
         ps_set_max_recovery(env->store,
                             (uint32_t)config_number(env->config, CONFIG_MAX_RECOVERY_TIME));
         break;
+    case CONFIG_MAX_SNAPSHOT_AGE:
+        ps_set_max_snapshot(env->store,
+                            (uint64_t)config_number(env->config, CONFIG_MAX_SNAPSHOT_AGE) * 1000);
+        break;
     default:
         break;
     }

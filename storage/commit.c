@@ -16,7 +16,7 @@
  */
 #include <time.h>
 
-#include "storage/store.h"
+#include "storage/age.h"
 
 #define SYNC_EVERY_MS     1000
 #define SWEEP_PATHS       4u        /* branches relinked along with a commit */
@@ -295,7 +295,7 @@ static void sync_idle(struct ps_store *store)
 static void *log_main(void *arg)
 {
     struct ps_store *store = arg;
-    int64_t due = now_ms() + SYNC_EVERY_MS;
+    int64_t due = now_ms() + SYNC_EVERY_MS, look = due; /* at the log; at snapshots' ages */
     pthread_mutex_lock(&store->mu);
     while (!store->log_stop || have_queued(store)) {
         bool flush = store->flush_wanted > atomic_load(&store->durable_seq) && store->poisoned == 0;
@@ -315,6 +315,10 @@ static void *log_main(void *arg)
         if (flush || now_ms() >= due) {
             sync_idle(store);
             due = now_ms() + SYNC_EVERY_MS;
+        }
+        if (now_ms() >= look) {
+            ages_tick(store);
+            look = now_ms() + SYNC_EVERY_MS;
         }
         if (prepare) {
             struct ps_fault fault;

@@ -7,9 +7,9 @@
  * moves. In a transaction it keeps the key wherever it stands; in a snapshot it is told before the
  * move.
  */
+#include "storage/age.h"
 #include "storage/node.h"
 #include "storage/overflow.h"
-#include "storage/store.h"
 
 struct bound {
     bool set;
@@ -122,7 +122,7 @@ static struct ps_slice bound_key(const struct bound *b)
 
 static const struct tree_root *root_of(const struct ps_cursor *c)
 {
-    const struct state *state = c->view->state;
+    const struct state *state = view_state(c->view);
     return state == NULL || c->tree >= state->ntrees || state->trees[c->tree].root.ref == 0
                ? NULL
                : &state->trees[c->tree];
@@ -385,8 +385,8 @@ static int to_rank(struct ps_cursor *c, uint64_t rank)
 
 static int move(struct ps_cursor *c, bool forward)
 {
-    if (!c->valid) {
-        return nothing_there(c->view);
+    if (!c->valid || unlikely(view_is_over(c->view))) {
+        return fail(c, nothing_there(c->view));
     }
     int rc;
     if (c->changes != changes_of(c)) {

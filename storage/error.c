@@ -44,7 +44,7 @@ const char *ps_strerror(int code)
     case PS_WOULDWAIT:
         return "would wait for the disk";
     case PS_ENDED:
-        return "the snapshot could not be kept";
+        return "the snapshot was ended: too old, or no room to keep it";
     default:
         return "unknown error";
     }

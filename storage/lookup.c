@@ -8,14 +8,14 @@
  * ps_get_many_resident is the same code with a residency (resident.h): a lookup ends before it
  * reads a page that is not in memory. Without one the compiler leaves nothing of these checks.
  */
+#include "storage/age.h"
 #include "storage/node.h"
 #include "storage/overflow.h"
 #include "storage/resident.h"
 
-/* The root of a tree in a view, or NULL when there is no such tree or it is empty. */
-static const struct tree_root *root_of(const struct ps_view *view, ps_tree tree)
+/* The root of a tree in a state, or NULL when there is no such tree or it is empty. */
+static const struct tree_root *root_of(const struct state *state, ps_tree tree)
 {
-    const struct state *state = view->state;
     if (unlikely(state == NULL || tree >= state->ntrees || state->trees[tree].root.ref == 0)) {
         return NULL;
     }
@@ -24,7 +24,7 @@ static const struct tree_root *root_of(const struct ps_view *view, ps_tree tree)
 
 int ps_tree_find(struct ps_view *view, struct ps_slice name, ps_tree *tree)
 {
-    const struct state *state = view->state;
+    const struct state *state = view_state(view);
     for (uint32_t i = 0; state != NULL && i < state->ntrees; i++) {
         const struct tree_name *n = state->trees[i].name;
         if (n != NULL && n->len == name.len && memcmp(n->bytes, name.data, name.len) == 0) {
@@ -54,7 +54,7 @@ static ALWAYS_INLINE int get(struct ps_view *view, ps_tree tree, struct ps_slice
                              struct ps_slice *value)
 {
     struct ps_store *store = view->store;
-    const struct tree_root *root = root_of(view, tree);
+    const struct tree_root *root = root_of(view_state(view), tree);
     if (root == NULL) {
         return nothing_there(view);
     }
@@ -109,9 +109,10 @@ static void prefetch_node(const struct ps_store *store, page_ref ref, unsigned l
 }
 
 /* Starts a lookup; false if it is over at once. */
-static bool take_off(const struct ps_view *view, struct flight *f, struct ps_lookup *lookup)
+static bool take_off(const struct ps_view *view, const struct state *state, struct flight *f,
+                     struct ps_lookup *lookup)
 {
-    const struct tree_root *root = root_of(view, lookup->tree);
+    const struct tree_root *root = root_of(state, lookup->tree);
     if (root == NULL) {
         lookup->rc = nothing_there(view);
         return false;
@@ -201,10 +202,11 @@ static ALWAYS_INLINE void get_many(struct ps_view *view, struct ps_lookup *looku
                                    struct ps_residency *residency)
 {
     struct flight flights[IN_FLIGHT];
+    const struct state *state = view_state(view);
     size_t next = 0;
     unsigned flying = 0;
     while (flying < IN_FLIGHT && next < n) {
-        flying += take_off(view, &flights[flying], &lookups[next]);
+        flying += take_off(view, state, &flights[flying], &lookups[next]);
         next++;
     }
     while (flying > 0) {
@@ -215,7 +217,7 @@ static ALWAYS_INLINE void get_many(struct ps_view *view, struct ps_lookup *looku
             }
             bool replaced = false;
             while (!replaced && next < n) {
-                replaced = take_off(view, &flights[i], &lookups[next++]);
+                replaced = take_off(view, state, &flights[i], &lookups[next++]);
             }
             if (!replaced) {
                 flights[i] = flights[--flying];
@@ -251,7 +253,7 @@ void ps_get_many_resident(struct ps_view *view, struct ps_lookup *lookups, size_
 
 int ps_count(struct ps_view *view, ps_tree tree, uint64_t *count)
 {
-    const struct state *state = view->state;
+    const struct state *state = view_state(view);
     if (state == NULL || tree >= state->ntrees || state->trees[tree].name == NULL) {
         return nothing_there(view);
     }
@@ -263,7 +265,7 @@ static int rank_of(struct ps_view *view, ps_tree tree, struct ps_slice key, uint
 {
     struct ps_store *store = view->store;
     *rank = 0;
-    const struct tree_root *root = root_of(view, tree);
+    const struct tree_root *root = root_of(view_state(view), tree);
     if (root == NULL) {
         uint64_t ignored;
         return ps_count(view, tree, &ignored);

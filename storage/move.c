@@ -18,18 +18,26 @@
  *     keys; so slots come free only when the reader holds none.
  *  V5 The file space that dirty pages have reserved is left alone: a move on a full disk fails.
  *
- * A move that fails ends the snapshot: writing must go on.
+ * A move that fails ends the snapshot: writing must go on. One that has become too old (age.c) ends
+ * here as well, instead of moving.
  *
  * Threads: the snapshot's, without the token. A crash in the middle leaves nothing.
  */
+#include "storage/age.h"
 #include "storage/checkpoint.h"
+
+static bool snapshot_is_over(const struct ps_snapshot *snap)
+{
+    return view_is_over(&snap->view) && snap->view.state != NULL;
+}
 
 bool ps_snapshot_should_move(const struct ps_snapshot *snap)
 {
     const struct reader_slot *slot = &snap->view.store->readers[snap->slot];
     uint64_t asked = atomic_load_explicit(&slot->asked, memory_order_relaxed);
-    return unlikely(asked != 0) &&
-           asked == atomic_load_explicit(&slot->announced, memory_order_relaxed);
+    return (unlikely(asked != 0) &&
+            asked == atomic_load_explicit(&slot->announced, memory_order_relaxed)) ||
+           unlikely(snapshot_is_over(snap));
 }
 
 static void free_places(struct ps_store *store, const space_extents *places)
@@ -37,6 +45,20 @@ static void free_places(struct ps_store *store, const space_extents *places)
     for (size_t i = 0; i < places->n; i++) {
         space_free(&store->space, places->at[i].first, places->at[i].pages);
     }
+}
+
+/* Tells those who list snapshots (age.c). */
+static void tell_places(struct ps_snapshot *snap, enum ps_snapshot_kind kind)
+{
+    struct ps_store *store = snap->view.store;
+    struct reader_info *info = &store->reader_info[snap->slot];
+    pthread_mutex_lock(&store->mu);
+    info->in_file = kind;
+    info->own_pages = 0;
+    for (size_t i = 0; kind == PS_MOVED && i < snap->places.n; i++) {
+        info->own_pages += snap->places.at[i].pages;
+    }
+    pthread_mutex_unlock(&store->mu);
 }
 
 /* Writes what is in the arena alone. On success the snapshot has its new state and places, but does
@@ -59,6 +81,7 @@ static int write_state(struct ps_snapshot *snap, uint64_t *pages)
         snap->places = c.taken;
         c.file_state = NULL;
         c.taken = (space_extents){0};
+        tell_places(snap, PS_MOVED);
     }
     pthread_mutex_unlock(&store->checkpoint_mu);
     *pages = c.written_pages;
@@ -71,6 +94,7 @@ void move_undo(struct ps_snapshot *snap)
 {
     struct ps_store *store = snap->view.store;
     if (snap->moved != NULL) {
+        tell_places(snap, PS_PLAIN);
         free_places(store, &snap->places);
         vec_free(&snap->places);
         state_give_back(store, snap->moved);
@@ -87,16 +111,29 @@ static void report(struct ps_store *store, int rc, uint64_t pages)
     if (rc == 0) {
         store->stat.snapshots_moved++;
         store->stat.moved_pages += pages;
-    } else {
+    } else if (rc != PS_ENDED) {
         store->stat.snapshot_move_failures++;
     }
     pthread_cond_broadcast(&store->cond);
     pthread_mutex_unlock(&store->mu);
 }
 
+/* Lets go of the state; every read says so from now on. */
+static void end(struct ps_snapshot *snap)
+{
+    ps_snapshot_reset(snap);
+    snap->view.place = VIEW_ENDED;
+    snap->view.moves++; /* no cursor goes on from the page it stands on */
+}
+
 int ps_snapshot_move(struct ps_snapshot *snap)
 {
     struct ps_store *store = snap->view.store;
+    if (snapshot_is_over(snap)) {
+        end(snap);
+        report(store, PS_ENDED, 0);
+        return PS_ENDED;
+    }
     struct reader_slot *slot = &store->readers[snap->slot];
     uint64_t stamp = atomic_load_explicit(&slot->announced, memory_order_relaxed);
     if (stamp == 0 || (stamp & FILE_ONLY)) {
@@ -110,14 +147,13 @@ int ps_snapshot_move(struct ps_snapshot *snap)
     int rc = cursors_keep_keys(&snap->view);
     rc = rc == 0 ? write_state(snap, &pages) : rc;
     if (rc != 0) {
-        ps_snapshot_reset(snap);
-        snap->view.place = VIEW_ENDED;
+        end(snap);
     } else {
         snap->view.state = snap->moved;
         snap->view.place = VIEW_MOVED;
+        snap->view.moves++;
         atomic_store(&slot->announced, stamp | FILE_ONLY);
     }
-    snap->view.moves++; /* either way no cursor goes on from the page it stands on */
     report(store, rc, pages);
     return rc;
 }

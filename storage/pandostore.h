@@ -59,7 +59,7 @@ enum ps_error {
     PS_LIMIT = -14,     /* too many trees, snapshots or savepoints */
     PS_VERSION = -15,   /* the file is of another format version or page size */
     PS_WOULDWAIT = -16, /* probing only: a page on the way is not in memory */
-    PS_ENDED = -17,     /* this snapshot could not be kept: renew it and begin again */
+    PS_ENDED = -17,     /* this snapshot is over: too old, or no room to keep it; renew it */
 };
 
 /* How long an acknowledged commit lasts. A commit may ask for more than the store's level. */
@@ -99,6 +99,7 @@ struct ps_options {
     uint64_t log_segment_size; /* bytes; 0: 16 MiB */
     enum ps_durability durability;
     uint32_t max_recovery_ms; /* checkpoint before replay would take longer. 0: 1000 */
+    uint64_t max_snapshot_ms; /* a snapshot held for longer is ended: see below. 0: never */
     bool manual_checkpoint;   /* no checkpoint thread: only ps_checkpoint() and when full */
     bool read_only_check;     /* open for pando-tool: recover nothing, write nothing */
     const struct ps_vfs *vfs; /* NULL: the operating system */
@@ -142,6 +143,7 @@ int ps_checkpoint(struct ps_store *store);
 int ps_set_durability(struct ps_store *store, enum ps_durability level);
 enum ps_durability ps_get_durability(const struct ps_store *store);
 void ps_set_max_recovery(struct ps_store *store, uint32_t ms);
+void ps_set_max_snapshot(struct ps_store *store, uint64_t ms);
 
 /* The newest published / durable (on the device, or in a checkpoint) commit sequence. What is
  * durable is published. */
@@ -169,18 +171,60 @@ void ps_snapshot_free(struct ps_snapshot *snap);
  * snapshots meant to live (backup, SNAPSHOT OPEN). They hold file pages only, never dirty memory.
  * Not inside a transaction of the calling thread: the checkpoint would wait for its end. */
 int ps_snapshot_pin(struct ps_snapshot *snap);
-/* Whether the writer runs out of dirty memory and this snapshot is what keeps it: a long reader
- * asks before every step, and then moves. Two relaxed loads. */
+/* Whether the writer runs out of dirty memory and this snapshot is what keeps it, or it was ended
+ * (see below): a long reader asks before every step, and then moves. A few relaxed loads. */
 bool ps_snapshot_should_move(const struct ps_snapshot *snap);
 /* Moves the snapshot out of dirty memory: it stays the state that it is, in pages of the file of
  * its own. Called by the reader's thread when it holds nothing that was read from the snapshot;
  * cursors stay where they stand. Waits for a checkpoint that is under way, so not inside a
  * transaction of the calling thread. If it fails (PS_NOSPACE, PS_NOMEM, PS_IO, PS_CORRUPT) the
  * snapshot ends: it lets go of its state, and every read from it answers PS_ENDED until it is
- * renewed or reset. */
+ * renewed or reset. PS_ENDED: it had been ended, and has now let go in the same way. */
 int ps_snapshot_move(struct ps_snapshot *snap);
 /* Commit sequence of the state held; 0: none. */
 uint64_t ps_snapshot_seq(const struct ps_snapshot *snap);
+
+/*
+ * A snapshot of any kind that is held for longer than max_snapshot_ms is ended: from then on every
+ * look-up in it and every step of a cursor answers PS_ENDED, and ps_snapshot_should_move is true.
+ * Its age is that of the hold: renewing or pinning begins anew, moving does not. Ages are looked at
+ * once a second, and counted from when a hold was first seen, so it is ended within two seconds
+ * after its time, never before.
+ *
+ * Ending takes nothing away from under a reader. The state stays whole, and what was read from it
+ * stays valid, until its holder moves, renews, resets or frees the snapshot, which it should do
+ * when it is told PS_ENDED; only then does what it kept come free. A holder that neither reads nor
+ * asks is never told, and keeps what it has: no more than the pages that its state sees, however
+ * much is written, but if some of them are in dirty memory (of one neither pinned nor moved) they
+ * stay there, and a transaction may have to wait for it. ps_snapshots says which it is.
+ */
+/* Ends all snapshots held for `ms` or more (0: all that are held); returns how many. */
+unsigned ps_end_snapshots(struct ps_store *store, uint64_t ms);
+
+enum ps_snapshot_kind {
+    PS_PLAIN,  /* as renewed: sees dirty memory and the file */
+    PS_PINNED, /* a checkpoint's state */
+    PS_MOVED,  /* of the file alone, with pages of its own */
+};
+
+/* A snapshot that holds a state. */
+struct ps_snapshot_info {
+    unsigned id; /* below PS_MAX_SNAPSHOTS + 1; the same while the snapshot exists */
+    enum ps_snapshot_kind kind;
+    bool ended;      /* and its holder has not let go yet */
+    uint64_t stamp;  /* stamps rise with every commit */
+    uint64_t seq;    /* commit sequence of the state */
+    uint64_t age_ms; /* it has been held at least so long; less than a second is not always seen */
+    /* Bytes of pages that no newer state needs, that its state sees and no older state does which
+     * somebody holds (or a meta, until the next checkpoint): what is kept for its sake alone, or
+     * first of all for its sake. Pages are counted once, with the oldest state that sees them; if
+     * that goes, those which others see wait for them. Two snapshots of one state both say what it
+     * keeps. To this come the pages that a move wrote. As of the last transaction or checkpoint. */
+    uint64_t retained_memory, retained_file;
+};
+/* The snapshots that hold a state now, the oldest states first: fills in at most `room`, and
+ * returns how many there are. Waits for no transaction. */
+unsigned ps_snapshots(struct ps_store *store, struct ps_snapshot_info *list, unsigned room);
 
 /* What the read functions take. The view lives as long as its snapshot or transaction. */
 struct ps_view *ps_snapshot_view(struct ps_snapshot *snap);
@@ -363,7 +407,10 @@ struct ps_stat {
      * they ran, sweeps that took them there, pages changed again after that; times that operations
      * went to the log while their transaction ran; pieces replayed while they were read */
     uint64_t spilled_pages, spill_sweeps, spilled_again, log_pieces_early, replayed_pieces;
-    uint64_t snapshot_retries, snapshots_pinned;
+    uint64_t snapshot_retries, snapshots_pinned, snapshots_ended;
+    /* as ps_snapshots tells: the longest hold; bytes of the pages that all of them keep, each page
+     * counted once */
+    uint64_t oldest_snapshot_ms, snapshots_retained_memory, snapshots_retained_file;
     uint64_t losses; /* pages of the file, or ranges of them, that could not be read */
     uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
     uint64_t snapshots_asked, snapshots_moved, moved_pages, snapshot_move_failures;

@@ -3,6 +3,7 @@
  *
  * Threads: any, on a view of its own.
  */
+#include "storage/age.h"
 #include "storage/node.h"
 #include "storage/overflow.h"
 
@@ -10,7 +11,7 @@ static int get_part(struct ps_view *view, ps_tree tree, struct ps_slice key, uin
                     size_t len, struct ps_slice *part, uint64_t *whole)
 {
     struct ps_store *store = view->store;
-    const struct state *state = view->state;
+    const struct state *state = view_state(view);
     if (state == NULL || tree >= state->ntrees) {
         return nothing_there(view);
     }

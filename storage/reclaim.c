@@ -59,19 +59,29 @@ static void collect_pins(struct ps_store *store, uint64_t metas[2])
     sort_stamps(store->slot_pins.at, store->slot_pins.n);
 }
 
+/* The number of stamps, which are in order, before the first that is at least `stamp`. */
+static size_t first_from(const uint64_t *stamps, size_t n, uint64_t stamp)
+{
+    size_t low = 0;
+    while (low < n) {
+        size_t middle = low + (n - low) / 2;
+        if (stamps[middle] < stamp) {
+            low = middle + 1;
+        } else {
+            n = middle;
+        }
+    }
+    return low;
+}
+
 /* The oldest pinned stamp in [birth, death), or 0. */
 static uint64_t seen_by(const struct ps_store *store, const struct death *d, bool file,
                         const uint64_t metas[2])
 {
     const uint64_t *pins = file ? store->pins.at : store->slot_pins.at;
     size_t n = file ? store->pins.n : store->slot_pins.n;
-    uint64_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (pins[i] >= d->birth) {
-            found = pins[i] < d->death ? pins[i] : 0;
-            break;
-        }
-    }
+    size_t i = first_from(pins, n, d->birth);
+    uint64_t found = i < n && pins[i] < d->death ? pins[i] : 0;
     for (unsigned k = 0; file && k < 2; k++) {
         if (metas[k] >= d->birth && metas[k] < d->death && (found == 0 || metas[k] < found)) {
             found = metas[k];
@@ -80,26 +90,43 @@ static uint64_t seen_by(const struct ps_store *store, const struct death *d, boo
     return found;
 }
 
-/* NULL: no memory. */
+static bool is_holder_of(const struct holder *h, uint64_t stamp, bool file)
+{
+    return h->waiting.n > 0 && h->stamp == stamp && h->file == file;
+}
+
+/* NULL: no memory. Pages that die together mostly wait for the same stamp. */
 static struct holder *holder_of(struct ps_store *store, uint64_t stamp, bool file)
 {
-    struct holder *empty = NULL;
-    for (size_t i = 0; i < store->holders.n; i++) {
-        struct holder *h = &store->holders.at[i];
-        if (h->waiting.n > 0 && h->stamp == stamp && h->file == file) {
-            return h;
-        }
-        empty = h->waiting.n == 0 ? h : empty;
+    const struct holder *all = store->holders.at;
+    size_t n = store->holders.n;
+    size_t i = store->holder_found < n ? store->holder_found : 0;
+    size_t empty = n;
+    if (n > 0 && is_holder_of(&all[i], stamp, file)) {
+        return &store->holders.at[i];
     }
-    if (empty == NULL) {
-        if (!vec_push(&store->holders, (struct holder){0})) {
+    for (i = 0; i < n && !is_holder_of(&all[i], stamp, file); i++) {
+        empty = all[i].waiting.n == 0 ? i : empty;
+    }
+    if (i == n) {
+        i = empty;
+        if (i == n && !vec_push(&store->holders, (struct holder){0})) {
             return NULL;
         }
-        empty = &store->holders.at[store->holders.n - 1];
+        store->holders.at[i].stamp = stamp;
+        store->holders.at[i].file = file;
     }
-    empty->stamp = stamp;
-    empty->file = file;
-    return empty;
+    store->holder_found = i;
+    return &store->holders.at[i];
+}
+
+static bool wait_for(struct holder *h, const struct death *d)
+{
+    if (h == NULL || !vec_push(&h->waiting, *d)) {
+        return false;
+    }
+    h->pages += d->pages;
+    return true;
 }
 
 /* False: it has to be looked at again. */
@@ -108,8 +135,7 @@ static bool look_at(struct ps_store *store, const struct death *d, const uint64_
     bool file = !ref_in_arena(d->ref);
     uint64_t pin = seen_by(store, d, file, metas);
     if (pin != 0) {
-        struct holder *h = holder_of(store, pin, file);
-        return h != NULL && vec_push(&h->waiting, *d);
+        return wait_for(holder_of(store, pin, file), d);
     }
     if (file) {
         file_pages_free(store, d->ref, d->birth, d->pages);
@@ -122,14 +148,11 @@ static bool look_at(struct ps_store *store, const struct death *d, const uint64_
     return true;
 }
 
+/* Of stamps in order. */
 static bool is_among(const uint64_t *stamps, size_t n, uint64_t stamp)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (stamps[i] == stamp) {
-            return true;
-        }
-    }
-    return false;
+    size_t i = first_from(stamps, n, stamp);
+    return i < n && stamps[i] == stamp;
 }
 
 /* Whether what waits for a stamp has to wait on. */
@@ -139,14 +162,17 @@ static bool still_pinned(const struct ps_store *store, const struct holder *h,
     if (!h->file) {
         return is_among(store->slot_pins.at, store->slot_pins.n, h->stamp);
     }
-    return is_among(store->pins.at, store->pins.n, h->stamp) || is_among(metas, 2, h->stamp);
+    return is_among(store->pins.at, store->pins.n, h->stamp) || metas[0] == h->stamp ||
+           metas[1] == h->stamp;
 }
 
 /* Descriptors that nobody announced go back to the pool. The list was taken before the pins were
  * collected: a reader that announced one of them did so while it was published, so before. */
-static void reclaim_states(struct ps_store *store, struct state *retired)
+static void reclaim_states(struct ps_store *store)
 {
     pthread_mutex_lock(&store->mu);
+    struct state *retired = store->retiring;
+    store->retiring = NULL;
     while (retired != NULL) {
         struct state *next = retired->next;
         struct state **to = is_among(store->pins.at, store->pins.n, stamp_of(retired))
@@ -177,9 +203,11 @@ static void look_again(struct ps_store *store, size_t which, const uint64_t meta
     for (size_t n = store->holders.at[which].waiting.n; n > 0; n--) {
         struct death d = store->holders.at[which].waiting.at[n - 1];
         store->holders.at[which].waiting.n = n - 1;
+        store->holders.at[which].pages -= d.pages;
         if (!look_at(store, &d, metas)) {
             store->holders.at[which].waiting.at[n - 1] = d;
             store->holders.at[which].waiting.n = n;
+            store->holders.at[which].pages += d.pages;
             return;
         }
     }
@@ -191,13 +219,14 @@ static void look_again(struct ps_store *store, size_t which, const uint64_t meta
 void reclaim(struct ps_store *store)
 {
     pthread_mutex_lock(&store->mu);
-    struct state *retired = store->retired;
+    store->retiring = store->retired;
     store->retired = NULL;
+    bool any = store->retiring != NULL;
     pthread_mutex_unlock(&store->mu);
     uint64_t metas[2];
     collect_pins(store, metas);
-    if (retired != NULL) {
-        reclaim_states(store, retired);
+    if (any) {
+        reclaim_states(store);
     }
     look_at_all(store, &store->dead_slots, metas);
     look_at_all(store, &store->dead_pages, metas);
@@ -238,6 +267,7 @@ void reclaim_close(struct ps_store *store)
         vec_free(&store->holders.at[i].waiting);
     }
     vec_free(&store->holders);
+    vec_free(&store->retained);
     vec_free(&store->pins);
     vec_free(&store->slot_pins);
     vec_free(&store->dead_slots);

@@ -14,8 +14,8 @@
  *
  * Threads: the opening one, with the token. A crash changes nothing: recovery begins again.
  */
+#include "storage/age.h"
 #include "storage/node.h"
-#include "storage/store.h"
 
 #define BATCH_OPS    65536u
 #define WARM_FROM    4096u /* operations: fewer are not worth a thread */
@@ -131,7 +131,8 @@ static void *warm(void *arg)
 static void warmer_start(struct warmer *w, struct ps_store *store, const struct replay_op *ops,
                          size_t n)
 {
-    w->view = (struct ps_view){.store = store, .state = atomic_load(&store->published)};
+    w->view = (struct ps_view){
+        .store = store, .state = atomic_load(&store->published), .mark = &never_ended};
     w->ops = ops;
     w->n = n;
     w->runs = n >= WARM_FROM && pthread_create(&w->thread, NULL, warm, w) == 0;

@@ -11,6 +11,7 @@
  * Threads: any; a struct ps_residency is one thread's. Nothing here is written to disk.
  */
 #include "storage/resident.h"
+#include "storage/age.h"
 
 #include "storage/node.h"
 #include "storage/overflow.h"
@@ -239,7 +240,7 @@ static int arrive(const struct descent *d, const struct page *parent, unsigned a
 static int descend(const struct descent *d, const struct ps_view *view, ps_tree tree,
                    struct ps_slice *value)
 {
-    const struct state *state = view->state;
+    const struct state *state = view_state(view);
     *value = (struct ps_slice){NULL, 0};
     if (state == NULL || tree >= state->ntrees || state->trees[tree].root.ref == 0) {
         return nothing_there(view);

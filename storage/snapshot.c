@@ -8,7 +8,7 @@
  * A snapshot meant to live is pinned to a checkpoint and sees pages of the file alone; a long read
  * that was begun without that knowledge moves to the file when its slots are wanted (move.c).
  */
-#include "storage/store.h"
+#include "storage/age.h"
 
 int ps_snapshot_new(struct ps_store *store, struct ps_snapshot **snap)
 {
@@ -28,18 +28,21 @@ int snapshot_init(struct ps_store *store, struct ps_snapshot *snap)
 {
     pthread_mutex_lock(&store->mu);
     unsigned i = 0;
-    while (i < READER_SLOTS && store->snapshot_taken[i]) {
+    while (i < READER_SLOTS && store->reader_info[i].taken) {
         i++;
     }
     if (i < READER_SLOTS) {
-        store->snapshot_taken[i] = 1;
+        store->reader_info[i].taken = true;
         if (i >= atomic_load(&store->readers_high)) {
             atomic_store(&store->readers_high, i + 1);
         }
     }
     pthread_mutex_unlock(&store->mu);
     snap->slot = i;
-    snap->view = (struct ps_view){.store = store};
+    snap->view = (struct ps_view){.store = store, .mark = &never_ended};
+    if (i < READER_SLOTS) {
+        snap->view.mark = &store->readers[i].mark;
+    }
     return i < READER_SLOTS ? 0 : PS_LIMIT;
 }
 
@@ -49,7 +52,7 @@ void snapshot_fini(struct ps_snapshot *snap)
     ps_snapshot_reset(snap);
     vec_free(&snap->places);
     pthread_mutex_lock(&store->mu);
-    store->snapshot_taken[snap->slot] = 0;
+    store->reader_info[snap->slot].taken = false;
     pthread_mutex_unlock(&store->mu);
 }
 
@@ -68,6 +71,7 @@ void ps_snapshot_renew(struct ps_snapshot *snap)
     if (unlikely(snap->view.place != VIEW_AS_PUBLISHED)) {
         move_undo(snap);
     }
+    atomic_store_explicit(&slot->mark, 0, memory_order_relaxed);
     for (;;) {
         struct state *state = atomic_load(&store->published);
         uint64_t stamp = stamp_of(state);
@@ -87,8 +91,9 @@ void ps_snapshot_reset(struct ps_snapshot *snap)
         move_undo(snap);
     }
     snap->view.state = NULL;
-    atomic_store_explicit(&snap->view.store->readers[snap->slot].announced, 0,
-                          memory_order_release);
+    struct reader_slot *slot = &snap->view.store->readers[snap->slot];
+    atomic_store_explicit(&slot->mark, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->announced, 0, memory_order_release);
 }
 
 int ps_snapshot_pin(struct ps_snapshot *snap)
@@ -102,6 +107,7 @@ int ps_snapshot_pin(struct ps_snapshot *snap)
         struct state *state = store->file_state;
         uint64_t stamp = stamp_of(state);
         if (state->seq >= ps_published(store) || stamp >= wanted) {
+            store->reader_info[snap->slot].in_file = PS_PINNED;
             atomic_store(&store->readers[snap->slot].announced, stamp | FILE_ONLY);
             snap->view.state = state;
             snap->view.losses = losses_ended(store);

@@ -6,7 +6,7 @@
  *
  * Threads: ps_stats any.
  */
-#include "storage/store.h"
+#include "storage/age.h"
 
 void show_stats(struct ps_store *store)
 {
@@ -14,8 +14,14 @@ void show_stats(struct ps_store *store)
     store->stat.arena_slots_used = store->arena.used;
     store->stat.arena_slots_peak = store->arena.peak;
     store->stat.pages_waiting = 0;
+    store->retained.n = 0;
     for (size_t i = 0; i < store->holders.n; i++) {
-        store->stat.pages_waiting += store->holders.at[i].waiting.n;
+        const struct holder *h = &store->holders.at[i];
+        struct retained r = {h->stamp, h->pages, h->file};
+        store->stat.pages_waiting += h->waiting.n;
+        if (h->waiting.n > 0) {
+            (void)vec_push(&store->retained, r); /* out of memory: they seem to keep less */
+        }
     }
     store->shown = store->stat;
 }
@@ -70,15 +76,8 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
     stat->snapshots_moved = store->stat.snapshots_moved;
     stat->moved_pages = store->stat.moved_pages;
     stat->snapshot_move_failures = store->stat.snapshot_move_failures;
-    stat->snapshots = 0;
-    unsigned high = atomic_load(&store->readers_high);
-    uint64_t oldest = 0;
-    for (unsigned i = 0; i < high; i++) {
-        uint64_t stamp = atomic_load(&store->readers[i].announced) & ~FILE_ONLY;
-        stat->snapshots += stamp != 0;
-        oldest = stamp != 0 && (oldest == 0 || stamp < oldest) ? stamp : oldest;
-    }
-    stat->oldest_snapshot_stamp = oldest;
+    stat->snapshots_ended = store->stat.snapshots_ended;
+    ages_stat(store, stat);
     pthread_mutex_unlock(&store->mu);
     stat->log_segments = log.log_segments;
     stat->log_bytes_written = log.log_bytes_written;

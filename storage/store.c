@@ -79,9 +79,11 @@ static struct ps_store *store_alloc(const char *dir, const struct ps_options *op
     store->next_stamp = 1;
     atomic_store(&store->durability, (int)store->options.durability);
     atomic_store(&store->max_recovery_ms, store->options.max_recovery_ms);
+    atomic_store(&store->max_snapshot_ms, store->options.max_snapshot_ms);
     init_locks(store);
     store->dir = strdup(dir);
     store->file_path = join(dir, "pando.db");
+    store->listing = calloc(READER_SLOTS, sizeof *store->listing);
     size_t readers = READER_SLOTS * sizeof *store->readers;
     if (posix_memalign((void **)&store->readers, 64, readers) != 0) {
         store->readers = NULL;
@@ -370,7 +372,8 @@ int ps_open(const char *dir, const struct ps_options *options, struct ps_store *
     *out = NULL;
     struct ps_store *store = store_alloc(dir, options);
     bool unwatched = store != NULL && IMAGE_ANONYMOUS && store->image == NULL;
-    if (store == NULL || store->readers == NULL || store->file_path == NULL || unwatched) {
+    if (store == NULL || store->readers == NULL || store->listing == NULL ||
+        store->file_path == NULL || unwatched) {
         return PS_NOMEM;
     }
     int rc = open_all(store, &report, fault);
@@ -454,6 +457,7 @@ static void release_memory(struct ps_store *store)
     }
     free(store->items);
     free(store->readers);
+    free(store->listing);
     image_free(store->image);
     free(store->dir);
     free(store->file_path);

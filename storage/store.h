@@ -118,9 +118,10 @@ struct ps_view {
     const struct state *state; /* NULL: holds none */
     struct ps_txn *txn;        /* NULL: a snapshot's */
     enum view_place place;
-    uint64_t losses;           /* that had ended when its reading began (lost.h) */
-    uint64_t moves;            /* a snapshot's moves so far: cursors compare */
-    struct ps_cursor *cursors; /* a snapshot's open ones */
+    const _Atomic uint64_t *mark; /* a snapshot's; a transaction's never says that it is over */
+    uint64_t losses;              /* that had ended when its reading began (lost.h) */
+    uint64_t moves;               /* a snapshot's moves so far: cursors compare */
+    struct ps_cursor *cursors;    /* a snapshot's open ones */
 };
 
 struct ps_snapshot {
@@ -166,16 +167,32 @@ struct ps_txn {
 struct reader_slot {
     _Alignas(64) _Atomic uint64_t announced; /* a stamp, perhaps with FILE_ONLY; 0: none */
     _Atomic uint64_t asked;                  /* the stamp whose slots are wanted back */
+    _Atomic uint64_t mark; /* when it was first seen to be held, MARK_ENDED; 0: not seen (age.c) */
+};
+
+/* Of a snapshot that exists; under mu. */
+struct reader_info {
+    bool taken;
+    enum ps_snapshot_kind in_file; /* while it announces FILE_ONLY: pinned or moved */
+    uint64_t own_pages;            /* places of the file that were written for it alone */
 };
 
 #define FILE_ONLY    (UINT64_C(1) << 63) /* sees pages of the file, no slots: pinned, or moved */
+#define MARK_ENDED   UINT64_C(1)         /* too old: its reads answer PS_ENDED */
 #define FILE_RESERVE 64u /* pages of the file kept for checkpoints and deletes on a full disk */
 
 /* Pages that wait for one pinned stamp to go. */
 struct holder {
     uint64_t stamp;
     bool file; /* waits for a meta as well as for readers */
+    uint64_t pages;
     deaths waiting;
+};
+
+/* What a holder has, for those who ask without the token. */
+struct retained {
+    uint64_t stamp, pages;
+    bool file;
 };
 
 struct checkpoint_page {
@@ -227,6 +244,7 @@ struct ps_store {
     size_t deaths_kept; /* room in both for what a running checkpoint adds to them at its end */
     struct fresh fresh; /* file pages of transactions that no space map has yet */
     VEC(struct holder) holders;
+    size_t holder_found;                  /* the last one that was looked for */
     VEC(uint64_t) pins;                   /* scratch: pinned stamps, in order */
     VEC(uint64_t) slot_pins;              /* those of them that may see slots */
     VEC(struct checkpoint_page) adopting; /* of a complete checkpoint, not taken over yet */
@@ -257,8 +275,9 @@ struct ps_store {
     struct group *group_pool;
     struct state *state_pool;
     struct state *retired;
+    struct state *retiring; /* of these, those that a reclaim is looking at */
     struct tree_name *names;
-    unsigned char snapshot_taken[READER_SLOTS];
+    struct reader_info reader_info[READER_SLOTS];
     unsigned unpublished;
     uint64_t drops;  /* times that unpublished states were dropped */
     uint64_t undone; /* times that this was undone in memory: the tip went back; the token's */
@@ -267,6 +286,7 @@ struct ps_store {
     _Atomic uint64_t durable_seq;
     _Atomic int durability;
     _Atomic uint32_t max_recovery_ms;
+    _Atomic uint64_t max_snapshot_ms;
     _Atomic uint64_t ops_since_checkpoint;
 
     /* the log thread */
@@ -298,8 +318,10 @@ struct ps_store {
 
     pthread_mutex_t fault_mu;
     struct ps_fault fault;
-    struct ps_stat stat;  /* counters; each the token's or mu's */
-    struct ps_stat shown; /* a copy for ps_stats; mu */
+    struct ps_stat stat;              /* counters; each the token's or mu's */
+    struct ps_stat shown;             /* a copy for ps_stats; mu */
+    VEC(struct retained) retained;    /* of the holders; mu */
+    struct ps_snapshot_info *listing; /* scratch: room for all; mu */
 };
 
 /* ---- pages (verify.c) ---------------------------------------------------------------------- */
@@ -399,12 +421,6 @@ void snapshot_fini(struct ps_snapshot *snap);
 void move_undo(struct ps_snapshot *snap);
 /* cursor.c: every cursor of a snapshot remembers its key, since the pages it stands on will go. */
 int cursors_keep_keys(struct ps_view *view);
-
-/* What a read answers that finds no such tree, or no state at all. */
-static inline int nothing_there(const struct ps_view *view)
-{
-    return view->place == VIEW_ENDED ? PS_ENDED : PS_NOTFOUND;
-}
 
 /* ---- states and publication (state.c) ------------------------------------------------------- */
 

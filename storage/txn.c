@@ -9,8 +9,8 @@
  *
  * Threads: the holder of the token. A crash loses what is not in the log.
  */
+#include "storage/age.h"
 #include "storage/node.h"
-#include "storage/store.h"
 
 static void txn_reset(struct ps_txn *txn)
 {
@@ -65,8 +65,11 @@ int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay)
         }
         return rc;
     }
-    txn->view = (struct ps_view){
-        .store = store, .state = txn->state, .txn = txn, .losses = losses_ended(store)};
+    txn->view = (struct ps_view){.store = store,
+                                 .state = txn->state,
+                                 .txn = txn,
+                                 .mark = &never_ended,
+                                 .losses = losses_ended(store)};
     return 0;
 }
 

@@ -159,6 +159,8 @@ enum large_values { LARGE_COPY, LARGE_ELSEWHERE, LARGE_HOLES };
 #define COMMAND_ELSEWHERE   (-1001) /* it belongs in the reader pool */
 #define COMMAND_UNPUBLISHED (-1002) /* what it saw must be published first */
 #define COMMAND_RESTAGE     (-1003) /* rows of its value are missing: write them again */
+/* An error for the client: its snapshot could not move to the file. */
+#define COMMAND_CROWDED_OUT (-1004)
 
 struct command_ctx {
     struct server *server;

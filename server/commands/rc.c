@@ -27,9 +27,10 @@ const char *command_rc_text(int rc)
     case PS_IO:
         return "ERR reading or writing the data failed; nothing was changed; see the log";
     case PS_ENDED:
+        return "ERR this read took longer than max-snapshot-age allows, and was ended; try again";
+    case COMMAND_CROWDED_OUT:
         return "ERR this read took so long that writing needed its memory, and the disk had no "
-               "room "
-               "for it; try again";
+               "room for it; try again";
     case PS_LIMIT:
         return "ERR too many large replies are being read at once; nothing was changed";
     case PS_NOMEM:

@@ -156,6 +156,17 @@ static const struct config_row rows[CONFIG_OWN_ROWS] = {
                                   .doc = "Milliseconds that replaying the log may take at start:\n"
                                          "a checkpoint is made before it would be more.",
                                   .test = EFFECTS "test_max_recovery_time"},
+    [CONFIG_MAX_SNAPSHOT_AGE] =
+        {.name = "max-snapshot-age",
+         .type = CONFIG_INT,
+         .value = "3600",
+         .min = 0,
+         .max = INT32_MAX,
+         .doc = "Seconds that one read may go on, or a client may take for one\n"
+                "large reply: what is overwritten meanwhile is kept for it. After\n"
+                "that the read ends with an error; a reply of which a part was\n"
+                "sent already, with the connection. 0: never.",
+         .test = EFFECTS "test_max_snapshot_age"},
     [CONFIG_DIRTY_MEMORY] = {.name = "dirty-memory",
                              .type = CONFIG_MEMORY,
                              .flags = CONFIG_IMMUTABLE,

@@ -7,7 +7,8 @@
  *  2. A thread without a job holds no state.
  *  3. A job whose snapshot keeps dirty memory that the writer needs moves to the file at its next
  *     step (ps_snapshot_move), so that the writer waits for one step of it at most, and for the
- *     move. Where the disk has no room for that the job ends with an error.
+ *     move. Where the disk has no room for that the job ends with an error; so does one that takes
+ *     longer than max-snapshot-age, at its next step or look-up.
  *  4. In the disk regime the first of several threads takes no long job.
  *  5. A unit that has a snapshot waits behind nobody's long job, and behind nobody who waits for
  * the writer (CONFIG SET durability): the writer may need the memory that its snapshot keeps. There
@@ -129,7 +130,7 @@ static int step_aside(void *arg)
         logger_write(worker->pool->env->log, LOG_WARNING, "A long read (%s) was ended: %s",
                      worker->job, ps_strerror(rc));
     }
-    return rc == 0 ? 0 : PS_ENDED;
+    return rc == 0 || rc == PS_ENDED ? rc : COMMAND_CROWDED_OUT;
 }
 
 /* SAVE, CONFIG SET and the like read no data, and may wait for the writer. */

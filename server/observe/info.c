@@ -12,6 +12,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#define LISTED_FROM_MS 1000
+
 typedef unsigned long long ull;
 
 static void human(char text[32], uint64_t bytes)
@@ -202,6 +204,20 @@ static void checkpoint_section(FILE *to, const struct info_input *in)
             (ull)(s->log_position - s->log_checkpoint_position));
 }
 
+/* Those of short reads come and go: nobody could follow them. */
+static void long_snapshot(FILE *to, const struct ps_snapshot_info *s)
+{
+    static const char *const kinds[] = {
+        [PS_PLAIN] = "plain", [PS_PINNED] = "pinned", [PS_MOVED] = "moved"};
+    if (s->age_ms >= LISTED_FROM_MS) {
+        fprintf(to,
+                "snapshot%u:kind=%s,ended=%d,seq=%llu,age_ms=%llu,retained_memory=%llu,"
+                "retained_file=%llu\r\n",
+                s->id, kinds[s->kind], s->ended, (ull)s->seq, (ull)s->age_ms,
+                (ull)s->retained_memory, (ull)s->retained_file);
+    }
+}
+
 static void snapshots_section(FILE *to, const struct info_input *in)
 {
     fprintf(to,
@@ -214,6 +230,14 @@ static void snapshots_section(FILE *to, const struct info_input *in)
             (ull)in->store.slots_reused_between_snapshots, (ull)in->store.snapshots_asked,
             (ull)in->store.snapshots_moved, (ull)in->store.moved_pages,
             (ull)in->store.snapshot_move_failures);
+    fprintf(to,
+            "snapshots_ended:%llu\r\noldest_snapshot_ms:%llu\r\n"
+            "snapshots_retained_memory:%llu\r\nsnapshots_retained_file:%llu\r\n",
+            (ull)in->store.snapshots_ended, (ull)in->store.oldest_snapshot_ms,
+            (ull)in->store.snapshots_retained_memory, (ull)in->store.snapshots_retained_file);
+    for (unsigned i = 0; i < in->snapshots_n; i++) {
+        long_snapshot(to, &in->snapshots[i]);
+    }
 }
 
 static void writer_section(FILE *to, const struct info_input *in)

@@ -43,6 +43,8 @@ struct info_input {
     struct metrics_rates rates;
     struct keyspace_counters counters;
     struct ps_stat store;
+    unsigned snapshots_n; /* of the store's that hold a state */
+    struct ps_snapshot_info snapshots[PS_MAX_SNAPSHOTS];
     struct ps_recovery recovery;
     int64_t last_save;
     bool saving, last_save_ok;

@@ -365,6 +365,36 @@ def test_max_recovery_time(server):
     wait_for(saved, "a checkpoint to keep the log short")
 
 
+def test_max_snapshot_age(make_server, tmp_path):
+    step = Hook(tmp_path / "hooks", "step-keys")
+    server = make_server("--test-hook-dir", step.directory, "--max-snapshot-age", "0").start()
+    client = server.client()
+    client.mset({f"k{n}": n for n in range(100)})
+    slow = server.raw()
+    slow.send(encode("KEYS", "*"))
+    step.wait()  # it has read something
+
+    def listed():
+        held = [v for k, v in client.info("snapshots").items() if re.match(r"snapshot\d", k)]
+        return held and held[0]
+
+    held = wait_for(listed, "its snapshot to be listed")
+    assert held["kind"] == "plain" and held["ended"] == 0 and held["age_ms"] >= 1000
+    assert info(client, "oldest_snapshot_ms") >= held["age_ms"]
+    client.mset({f"k{n}": "x" * 1000 for n in range(100)})
+    wait_for(lambda: client.ping() and listed()["retained_memory"] > 0, "what it keeps")
+    assert info(client, "snapshots_ended") == 0
+    client.config_set("max-snapshot-age", 1)
+    wait_for(lambda: info(client, "snapshots_ended") == 1, "it to be ended")
+    step.release()
+    assert slow.reply() == ReplyError(
+        "ERR this read took longer than max-snapshot-age allows, and was ended; try again"
+    )
+    assert slow.command("PING") == "PONG"
+    wait_for(lambda: not listed(), "it to be gone")
+    assert len(slow.command("KEYS", "*")) == 100
+
+
 @option("dirty-memory", "8mb")
 def test_dirty_memory(server):
     client = server.client()

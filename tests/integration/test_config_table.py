@@ -59,7 +59,7 @@ def test_config_get_has_exactly_redis_names_and_our_own(raw, reference):
     assert names - ours == set()
     assert ours - names == {
         b"durability", b"max-recovery-time", b"dirty-memory", b"page-size", b"reader-threads",
-        b"disk-reads",
+        b"disk-reads", b"max-snapshot-age",
     }
 
 

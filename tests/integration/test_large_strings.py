@@ -342,6 +342,20 @@ def test_a_stuck_reader_does_not_keep_dirty_memory_from_the_writer(server):
 
 
 @pytest.mark.own
+@pytest.mark.options("--max-snapshot-age", "1")
+def test_a_reply_that_is_not_taken_in_time_ends_with_its_connection(server):
+    value = random_bytes(24 * MIB)
+    with server.client() as client:
+        client.set("k", value)
+        raw = stuck_reader(server, "GET", "k")
+        wait_for(lambda: info(server)["snapshots_ended"] == 1, "its snapshot to be ended")
+        assert len(raw.rest()) < len(value)
+        wait_for(lambda: info(server)["connected_clients"] <= 2, "the client to go")
+        assert "closed in the middle of a reply" in server.log()
+        assert client.get("k") == value
+
+
+@pytest.mark.own
 def test_a_value_whose_client_is_killed_while_it_is_written_leaves_nothing(server):
     value = random_bytes(64 * MIB)
     with server.client() as client, server.raw() as raw:

@@ -79,6 +79,50 @@ static bool may_hold_slots(struct round *r)
     return stat.arena_slots >= ROOMY_SLOTS && stat.arena_slots_used < stat.arena_slots / 2;
 }
 
+static void drop(struct held *held)
+{
+    ps_cursor_close(held->scan);
+    ps_snapshot_free(held->snap);
+    map_free(&held->map);
+    held->snap = NULL;
+    held->scan = NULL;
+}
+
+/* The engine ends every snapshot that is held: they are listed as such, and say so themselves. */
+static void end_held(struct round *r)
+{
+    const char *doing = r->progress->doing;
+    struct ps_snapshot_info info[HELD];
+    unsigned held = 0, listed;
+    uint64_t n;
+    r->progress->doing = "ending the held snapshots";
+    for (int i = 0; i < HELD; i++)
+        held += r->held[i].snap != NULL;
+    if (ps_end_snapshots(r->store, 0) != held)
+        round_fail(r, "not all of %u held snapshots were ended", held);
+    listed = ps_snapshots(r->store, info, HELD);
+    if (listed != held)
+        round_fail(r, "%u snapshots are listed, not %u", listed, held);
+    for (int i = 0; i < HELD; i++) {
+        struct held *h = &r->held[i];
+        unsigned k = 0;
+        if (!h->snap)
+            continue;
+        while (k < listed && (info[k].seq != h->seq || !info[k].ended))
+            k++;
+        if (k == listed || ps_snapshot_seq(h->snap) != h->seq)
+            round_fail(r, "no ended snapshot of %llu is listed", (unsigned long long)h->seq);
+        if (ps_count(ps_snapshot_view(h->snap), 0, &n) != PS_ENDED ||
+            (h->scan && ps_cursor_next(h->scan) != PS_ENDED) ||
+            (rng_one_in(&r->rng, 2) && ps_snapshot_move(h->snap) != PS_ENDED) ||
+            ps_count(ps_snapshot_view(h->snap), 0, &n) != PS_ENDED)
+            round_fail(r, "an ended snapshot does not say so");
+        drop(h);
+    }
+    r->progress->tally[TALLY_snapshots_ended_here] += held;
+    r->progress->doing = doing;
+}
+
 static void let_go(struct round *r, struct held *held)
 {
     const char *doing = r->progress->doing;
@@ -89,11 +133,7 @@ static void let_go(struct round *r, struct held *held)
         round_fail(r, "a held snapshot of %llu says that it is of %llu",
                    (unsigned long long)held->seq, (unsigned long long)ps_snapshot_seq(held->snap));
     compare_all(r, &side);
-    ps_cursor_close(held->scan);
-    ps_snapshot_free(held->snap);
-    map_free(&held->map);
-    held->snap = NULL;
-    held->scan = NULL;
+    drop(held);
     r->progress->doing = doing;
 }
 
@@ -150,6 +190,10 @@ void release_slots(struct round *r)
 void op_hold(struct round *r)
 {
     struct held *held = &r->held[rng_below(&r->rng, HELD)];
+    if (held->snap && rng_one_in(&r->rng, 3)) {
+        end_held(r);
+        return;
+    }
     if (held->snap) {
         let_go(r, held);
         return;

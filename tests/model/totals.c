@@ -51,6 +51,7 @@ static const struct path {
     PATH(neighbours_touched, USUAL),
     PATH(snapshots_moved, USUAL),
     PATH(moved_pages, USUAL),
+    PATH(snapshots_ended, USUAL),
     PATH(fresh_taken, USUAL),
     PATH(fresh_mapped, USUAL),
     PATH(fresh_unmapped, USUAL),

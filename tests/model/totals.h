@@ -35,6 +35,7 @@
     X(snapshots_held)             \
     X(snapshots_pinned_here)      \
     X(snapshots_moved_here)       \
+    X(snapshots_ended_here)       \
     X(reopened_after_checkpoint)  \
     X(reopened_with_replay)       \
     X(crashes_between_operations) \
