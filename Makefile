@@ -217,8 +217,9 @@ $(OUT)/tests/$(1): $(call objects,$(filter tests/$(1)/%,$(PROGRAM_SRC))) $(SUPPO
 endef
 # Only the crash test serves a disk of its own.
 LIBS_crash := -lfuse3
-# Only the comparisons of engines (fuzz_lmdb and bench/engine are others) know another engine.
+# Only comparisons of engines (fuzz_lmdb and bench/engine are others) know another engine.
 LIBS_lmdb := -llmdb
+LIBS_growth := -llmdb
 $(foreach folder,$(PROGRAMS),$(eval $(call program,$(folder))))
 
 $(OUT)/bench/engine: PEER_LIBS := -llmdb
