@@ -162,7 +162,7 @@ const char *check_world(const struct world *w)
 
     if (w->phase != PHASE_UP)
         return 0;
-    broken = check_states(w);
+    broken = w->written_twice ? "lost-writes-show" : check_states(w);
     if (!broken)
         broken = check_metas(w);
     if (!broken)

@@ -7,7 +7,9 @@
  * children.
  *  2. The space map holds T's pages and the map itself, nothing else: births up to T minus deaths
  * up to T.
- *  3. A slot that died between the walk and the adoption passes its death on to its page.
+ *  3. Fresh pages born up to T are claimed at the start, and enter the map unless they died up to
+ * T, too; an abandoned checkpoint returns its claims.
+ *  4. A slot that died between the walk and the adoption passes its death on to its page.
  */
 #include "tests/explorer/model.h"
 
@@ -20,13 +22,19 @@ static uint8_t newest_durable_stamp(const struct world *w)
     return a > b ? a : b;
 }
 
+static uint8_t newest_durable_seq(const struct world *w)
+{
+    const struct desc *a = &w->meta_disk[0].state, *b = &w->meta_disk[1].state;
+    return a->stamp > b->stamp ? a->seq : b->seq;
+}
+
 /* T by argument: the published state, a reader's, or (only a broken rule does that) the newest. */
 static const struct desc *candidate(const struct world *w, const struct model *m, unsigned arg)
 {
     if (arg == 0)
         return &w->published;
     if (arg <= READERS)
-        return w->reader_pc[arg - 1] == READER_READING &&
+        return w->reader_pc[arg - 1] == READER_READING && !w->reader_moved[arg - 1] &&
                        w->reader[arg - 1].stamp != w->published.stamp
                    ? &w->reader[arg - 1]
                    : 0;
@@ -40,13 +48,16 @@ static bool start(struct world *w, const struct model *m, unsigned arg)
     if (!t || w->checkpoint_pc != CHECKPOINT_NONE || w->poisoned ||
         w->used_checkpoints == m->bounds->checkpoints)
         return false;
-    if ((t->root & PAGE_TAG) || w->slot_page[t->root] != NONE)
+    if (t->root & PAGE_TAG ? t->seq == newest_durable_seq(w) : w->slot_page[t->root] != NONE)
         return false;
     if (t->stamp < newest_durable_stamp(w) && holds(m, RULE_CHECKPOINT_NEVER_GOES_BACK))
         return false;
     w->used_checkpoints++;
     w->checkpoint = *t;
     w->checkpoint_pc = CHECKPOINT_PINNED;
+    for (int p = 0; p < PAGES; p++)
+        if (w->page_fresh[p] == FRESH_LISTED && w->page_birth[p] <= t->stamp)
+            w->page_fresh[p] = FRESH_CLAIMED;
     if (holds(m, RULE_LOG_THROUGH_CHECKPOINT)) {
         for (uint8_t s = 1; s <= t->seq; s++)
             if (!w->log_lost[s])
@@ -73,6 +84,17 @@ static uint8_t place(struct world *w, uint8_t pointer)
     return PAGE_TAG | w->checkpoint_page[pointer];
 }
 
+/* Whether the map takes in a page that a transaction took, and that no map had before. */
+static bool map_has_fresh(const struct world *w, const struct model *m, int p)
+{
+    uint8_t d = w->page_death[p];
+
+    if (w->page_fresh[p] == FRESH_CLAIMED)
+        return holds(m, RULE_MAP_TAKES_FRESH_IN) &&
+               (!d || d > w->checkpoint.stamp || !holds(m, RULE_MAP_LEAVES_OUT_FRESH_DEAD));
+    return w->page_fresh[p] == FRESH_LISTED && !holds(m, RULE_MAP_LEAVES_OUT_FRESH);
+}
+
 static uint16_t space_map(const struct world *w, const struct model *m)
 {
     uint8_t t = w->checkpoint.stamp;
@@ -83,6 +105,12 @@ static uint16_t space_map(const struct world *w, const struct model *m)
         bool fresh = p == w->checkpoint_map;
         if (w->page_owner[p] && holds(m, RULE_MAP_LEAVES_OUT_MOVED))
             continue;
+        if (w->page_fresh[p] && !map_has_fresh(w, m, p))
+            continue;
+        if (w->page_fresh[p]) {
+            map |= (uint16_t)(1u << p);
+            continue;
+        }
         if (!w->page_used[p] || w->page_birth[p] > t || (w->page[p].kind == NODE_MAP && !fresh))
             continue;
         if (d && d <= t && holds(m, RULE_MAP_DROPS_EARLIER_DEATHS))
@@ -104,7 +132,7 @@ static bool write_pages(struct world *w, const struct model *m)
         return false;
     at = place(w, w->checkpoint.root);
     root = &w->page[at & ~PAGE_TAG];
-    for (int k = 0; k < KEYS; k++)
+    for (int k = 0; k < KEYS && !(w->checkpoint.root & PAGE_TAG); k++)
         root->item[k] = place(w, root->item[k]);
     w->checkpoint_root = at;
     w->checkpoint_map = world_take_page(w, w->checkpoint.stamp);
@@ -143,6 +171,14 @@ static void forget(struct world *w)
     w->checkpoint_pc = CHECKPOINT_NONE;
 }
 
+/* What becomes of what was claimed: the map has it, or it waits for the next one. */
+static void end_claims(struct world *w, enum fresh now)
+{
+    for (int p = 0; p < PAGES; p++)
+        if (w->page_fresh[p] == FRESH_CLAIMED)
+            w->page_fresh[p] = (uint8_t)now;
+}
+
 static void adopt(struct world *w, const struct model *m)
 {
     for (int s = 0; s < SLOTS; s++) {
@@ -153,6 +189,7 @@ static void adopt(struct world *w, const struct model *m)
         if (holds(m, RULE_DEATHS_PASSED_TO_PAGES))
             w->page_death[p] = w->slot_death[s];
     }
+    end_claims(w, FRESH_NOT);
     forget(w);
 }
 
@@ -193,8 +230,8 @@ static bool advance(struct world *w, const struct model *m)
     return true;
 }
 
-/* ENOSPC: the checkpoint gives its pages back. */
-static bool abandon(struct world *w)
+/* ENOSPC: the checkpoint gives its pages back, and its claims. */
+static bool abandon(struct world *w, const struct model *m)
 {
     if (w->checkpoint_pc != CHECKPOINT_WRITTEN)
         return false;
@@ -202,6 +239,7 @@ static bool abandon(struct world *w)
         if (w->checkpoint_page[s] != NONE)
             world_free_page(w, w->checkpoint_page[s]);
     world_free_page(w, w->checkpoint_map);
+    end_claims(w, holds(m, RULE_ABANDONED_RETURNS_CLAIMS) ? FRESH_LISTED : FRESH_FORGOTTEN);
     forget(w);
     return true;
 }
@@ -214,7 +252,7 @@ bool checkpoint_step(struct world *w, const struct model *m, enum action_kind ki
     case ACT_CHECKPOINT_STEP:
         return advance(w, m);
     case ACT_CHECKPOINT_ABANDON:
-        return abandon(w);
+        return abandon(w, m);
     default:
         return false;
     }

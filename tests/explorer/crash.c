@@ -78,7 +78,7 @@ static unsigned lose_power(struct world *w, unsigned *arg, bool count)
     return outcomes;
 }
 
-static void forget_memory(struct world *w)
+static void forget_memory(struct world *w, const struct model *m)
 {
     uint16_t matter = pages_of_metas(w);
 
@@ -86,8 +86,10 @@ static void forget_memory(struct world *w)
     memset(w->slot_death, 0, sizeof w->slot_death);
     memset(w->slot_page, NONE, sizeof w->slot_page);
     for (uint8_t p = 0; p < PAGES; p++) {
-        if (!(matter >> p & 1))
+        bool kept = w->page_fresh[p] && !holds(m, RULE_CRASH_FREES_SPILLED);
+        if (!(matter >> p & 1) && !kept)
             world_free_page(w, p);
+        w->page_fresh[p] = kept ? FRESH_FORGOTTEN : FRESH_NOT;
         w->page_used[p] = w->page_birth[p] = w->page_death[p] = w->page_owner[p] = 0;
     }
     memset(&w->published, 0, sizeof w->published);
@@ -101,6 +103,7 @@ static void forget_memory(struct world *w)
     memset(w->reader_moved, 0, sizeof w->reader_moved);
     memset(&w->checkpoint, 0, sizeof w->checkpoint);
     memset(w->checkpoint_page, NONE, sizeof w->checkpoint_page);
+    world_forget_sweeps(w);
     w->queued = w->txn_open = w->txn_start = w->savepoint_open = 0;
     w->checkpoint_pc = w->checkpoint_root = w->checkpoint_map = 0;
     w->log_written = w->log_synced = w->log_failed = w->poisoned = 0;
@@ -141,7 +144,7 @@ bool crash_step(struct world *w, const struct model *m, enum action_kind kind, u
         memset(&w->meta[damage - 1], 0, sizeof w->meta[0]);
         memset(&w->meta_disk[damage - 1], 0, sizeof w->meta[0]);
     }
-    forget_memory(w);
+    forget_memory(w, m);
     return true;
 }
 
@@ -241,7 +244,7 @@ static const char *load(struct world *w)
     if (bits != (tree | 1u << meta->map))
         return "space-map-is-exact";
     for (uint8_t p = 0; p < PAGES; p++) {
-        if (!(bits >> p & 1)) {
+        if (!(bits >> p & 1) && !w->page_fresh[p]) {
             world_free_page(w, p);
             continue;
         }

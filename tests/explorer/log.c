@@ -98,6 +98,7 @@ static bool log_fail(struct world *w, const struct model *m)
     memset(&w->savepoint, 0, sizeof w->savepoint);
     memset(w->txn_value, 0, KEYS);
     memset(w->savepoint_value, 0, KEYS);
+    world_forget_sweeps(w);
     w->log_written = w->published.seq;
     if (w->log_synced > w->log_written)
         w->log_synced = w->log_written;

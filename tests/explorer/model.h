@@ -62,6 +62,19 @@ enum rule {
     RULE_MOVED_PINS_PAGES,
     RULE_MOVE_SHARES_ADOPTED,
     RULE_MAP_LEAVES_OUT_MOVED,
+    RULE_SPILL_SINCE_SAVEPOINT,
+    RULE_SPILL_COPIES_OLDER,
+    RULE_SPILL_CHILDREN_FIRST,
+    RULE_SPILL_OWN_STAMP,
+    RULE_SPILLED_NOT_CHANGED,
+    RULE_SPILLED_FREE_WHEN_DROPPED,
+    RULE_SPILLED_KEPT_FOR_SAVEPOINT,
+    RULE_UNDO_FREES_SPILLED,
+    RULE_CRASH_FREES_SPILLED,
+    RULE_MAP_LEAVES_OUT_FRESH,
+    RULE_MAP_TAKES_FRESH_IN,
+    RULE_MAP_LEAVES_OUT_FRESH_DEAD,
+    RULE_ABANDONED_RETURNS_CLAIMS,
     NECESSARY_RULES,
     RULE_NO_RELINK_IN_SAVEPOINT = NECESSARY_RULES,
     RULES
@@ -74,6 +87,7 @@ struct bounds {
     uint8_t readers;
     uint8_t writes;
     uint8_t units;
+    uint8_t spills; /* sweeps; with any, units open their savepoint when they like */
     uint8_t reads;
     uint8_t moves;
     uint8_t checkpoints;
@@ -126,6 +140,10 @@ struct record {
     uint8_t value[KEYS];
 };
 
+/* What the space map knows of a page: it has it (or will, by births and deaths); a transaction took
+ * it and no map knows; the running checkpoint takes it in; none ever will (a broken rule). */
+enum fresh { FRESH_NOT, FRESH_LISTED, FRESH_CLAIMED, FRESH_FORGOTTEN };
+
 enum phase { PHASE_UP, PHASE_DOWN, PHASE_CHOSEN, PHASE_REPAIRED, PHASE_REFUSED };
 enum reader_pc { READER_IDLE, READER_LOADED, READER_ANNOUNCED, READER_READING };
 enum checkpoint_pc {
@@ -153,6 +171,9 @@ struct world {
     uint8_t page_used[PAGES];
     uint8_t page_birth[PAGES];
     uint8_t page_death[PAGES];
+    uint8_t page_fresh[PAGES];
+    uint8_t page_swept[PAGES]; /* ghost: birth of what the open transaction last wrote there */
+    uint8_t written_twice;     /* ghost: a place, with the same birth */
     uint8_t page_owner[PAGES]; /* 1 + the reader that moved and has it for itself; 0: none */
 
     struct desc published;
@@ -203,6 +224,8 @@ struct world {
 
     uint8_t used_writes;
     uint8_t used_units;
+    uint8_t used_spills;
+    uint8_t used_savepoints;
     uint8_t used_reads;
     uint8_t used_moves;
     uint8_t used_checkpoints;
@@ -216,6 +239,8 @@ enum action_kind {
     ACT_EXECUTE,
     ACT_UNIT_OPEN,
     ACT_UNIT_WRITE,
+    ACT_UNIT_SPILL,
+    ACT_UNIT_SAVEPOINT,
     ACT_UNIT_ROLLBACK,
     ACT_UNIT_COMMIT,
     ACT_RELINK,
@@ -254,14 +279,25 @@ uint8_t world_take_slot(struct world *w);
 uint8_t world_take_page(struct world *w, uint8_t birth);
 int world_free_slots(const struct world *w);
 int world_free_pages(const struct world *w);
+void world_free_slot(struct world *w, uint8_t slot);
 void world_free_page(struct world *w, uint8_t page);
 void world_free_owned(struct world *w, unsigned reader);
 void world_kill(struct world *w, uint8_t pointer, uint8_t death);
 void world_undo(struct world *w, const struct model *m, uint8_t stamp);
 void world_reuse(struct world *w, const struct model *m);
 
-/* writer.c, log.c, checkpoint.c, crash.c: steps. arg's meaning depends on the kind. */
+/* The open transaction writes a place that it took; the ghosts remember. */
+void world_sweep_page(struct world *w, uint8_t page);
+void world_forget_sweeps(struct world *w);
+
+/* writer.c, spill.c, log.c, checkpoint.c, crash.c: steps. arg's meaning depends on the kind. */
 bool writer_step(struct world *w, const struct model *m, enum action_kind kind, unsigned arg);
+bool unit_savepoint(struct world *w, const struct model *m);
+bool spill_step(struct world *w, const struct model *m, unsigned arg);
+/* The open transaction's stamp after which births are its own to change. */
+uint8_t spill_floor(const struct world *w, bool since_savepoint);
+/* The transaction drops what a pointer leads to: what it spilled itself is free at once. */
+void spill_drop(struct world *w, const struct model *m, uint8_t pointer, uint8_t death);
 bool reader_step(struct world *w, const struct model *m, enum action_kind kind, unsigned arg);
 bool log_step(struct world *w, const struct model *m, enum action_kind kind);
 /* Ghost: a published state is acknowledged; at everysec it is on the device once synced. */

@@ -22,6 +22,8 @@ unsigned step_arguments(const struct world *w, const struct model *m, enum actio
     case ACT_UNIT_OPEN:
     case ACT_UNIT_WRITE:
         return KEYS;
+    case ACT_UNIT_SPILL:
+        return KEYS + 1;
     case ACT_READER_LOAD:
     case ACT_READER_ANNOUNCE:
     case ACT_READER_CHECK:
@@ -82,6 +84,8 @@ static const char *const texts[ACTIONS] = {
     [ACT_EXECUTE] = "writer: a group writes key",
     [ACT_UNIT_OPEN] = "writer: a unit begins, opens a savepoint after writing key",
     [ACT_UNIT_WRITE] = "writer: the unit writes key",
+    [ACT_UNIT_SPILL] = "writer: the unit spills",
+    [ACT_UNIT_SAVEPOINT] = "writer: the unit opens a savepoint",
     [ACT_UNIT_ROLLBACK] = "writer: the unit rolls back to its savepoint",
     [ACT_UNIT_COMMIT] = "writer: the unit commits",
     [ACT_RELINK] = "writer: relinks",
@@ -117,6 +121,12 @@ void step_describe(const struct world *after, enum action_kind kind, unsigned ar
         snprintf(text, size, "%s", checkpoint_texts[after->checkpoint_pc]);
     else if (kind == ACT_CHECKPOINT_START)
         snprintf(text, size, "%s = %s", texts[kind], checkpoint_sources[arg]);
+    else if (kind == ACT_UNIT_SPILL && arg == KEYS)
+        snprintf(text, size, "%s its root and all below", texts[kind]);
+    else if (kind == ACT_UNIT_SPILL)
+        snprintf(text, size, "%s the leaf of key %u", texts[kind], arg);
+    else if (kind == ACT_UNIT_OPEN && !after->savepoint_open)
+        snprintf(text, size, "writer: a unit begins by writing key %u", arg);
     else if (kind <= ACT_UNIT_WRITE || kind == ACT_POWER_LOSS)
         snprintf(text, size, "%s %u", texts[kind], arg);
     else if (kind == ACT_KILL && after->used_damages)

@@ -85,7 +85,7 @@ uint8_t world_take_page(struct world *w, uint8_t birth)
     return p;
 }
 
-static void free_slot(struct world *w, uint8_t slot)
+void world_free_slot(struct world *w, uint8_t slot)
 {
     memset(&w->slot[slot], 0, sizeof w->slot[slot]);
     w->slot_death[slot] = 0;
@@ -100,6 +100,20 @@ void world_free_page(struct world *w, uint8_t page)
     w->page_birth[page] = 0;
     w->page_death[page] = 0;
     w->page_owner[page] = 0;
+    w->page_fresh[page] = FRESH_NOT;
+}
+
+void world_sweep_page(struct world *w, uint8_t page)
+{
+    uint8_t birth = w->page[page].birth;
+
+    w->written_twice |= w->page_swept[page] == birth;
+    w->page_swept[page] = birth;
+}
+
+void world_forget_sweeps(struct world *w)
+{
+    memset(w->page_swept, 0, sizeof w->page_swept);
 }
 
 /* The end of a moved reader, if it is one. */
@@ -131,13 +145,16 @@ void world_undo(struct world *w, const struct model *m, uint8_t stamp)
         if (w->slot[s].kind == NODE_FREE)
             continue;
         if (w->slot[s].birth > stamp)
-            free_slot(w, s);
+            world_free_slot(w, s);
         else if (w->slot_death[s] > stamp && restore)
             w->slot_death[s] = 0;
     }
-    for (uint8_t p = 0; p < PAGES; p++)
-        if (w->page_used[p] && w->page_death[p] > stamp && restore)
+    for (uint8_t p = 0; p < PAGES; p++) {
+        if (w->page_fresh[p] && w->page_birth[p] > stamp && holds(m, RULE_UNDO_FREES_SPILLED))
+            world_free_page(w, p);
+        else if (w->page_used[p] && w->page_death[p] > stamp && restore)
             w->page_death[p] = 0;
+    }
 }
 
 static uint64_t bit(uint8_t stamp)
@@ -191,7 +208,7 @@ void world_reuse(struct world *w, const struct model *m)
 
     for (uint8_t s = 0; s < SLOTS; s++)
         if (w->slot[s].kind != NODE_FREE && reusable(w->slot[s].birth, w->slot_death[s], pins))
-            free_slot(w, s);
+            world_free_slot(w, s);
     pins = pinned_by_all(w, m, true) | pinned_by_metas(w, m);
     for (uint8_t p = 0; p < PAGES; p++)
         if (w->page_used[p] && reusable(w->page_birth[p], w->page_death[p], pins))
@@ -227,6 +244,7 @@ static void visit_stamps(struct world *w, stamp_visitor visit, void *context)
     for (int p = 0; p < PAGES; p++) {
         visit(&w->page_birth[p], context);
         visit(&w->page_death[p], context);
+        visit(&w->page_swept[p], context);
     }
     visit_desc(&w->published, visit, context);
     for (int i = 0; i < QUEUE; i++)

@@ -1,5 +1,6 @@
 /*
- * The writer (groups, units with a savepoint, relinking) and the readers.
+ * The writer (groups, units with a savepoint, relinking) and the readers. What units spill:
+ * spill.c.
  *
  * Invariants:
  *  1. A page is changed in place only if it was born after `floor`: the innermost savepoint, or
@@ -38,7 +39,7 @@ static uint8_t own_root(struct world *w, const struct model *m, struct desc *d, 
         s = world_take_slot(w);
         w->slot[s] = *world_node(w, d->root);
         w->slot[s].birth = d->stamp;
-        world_kill(w, d->root, d->stamp);
+        spill_drop(w, m, d->root, d->stamp);
         d->root = s;
         d->root_birth = d->stamp;
     }
@@ -53,17 +54,24 @@ static void write_key(struct world *w, const struct model *m, struct desc *d, un
 {
     uint8_t root = own_root(w, m, d, floor, (int)key);
     uint8_t leaf = w->slot[root].item[key];
+    uint8_t page = leaf & ~PAGE_TAG;
 
+    d->value[key] = value;
+    if (!holds(m, RULE_SPILLED_NOT_CHANGED) && (leaf & PAGE_TAG) && w->page_fresh[page] &&
+        w->page_birth[page] > floor) {
+        w->page[page].item[0] = value;
+        world_sweep_page(w, page);
+        return;
+    }
     if ((leaf & PAGE_TAG) || w->slot[leaf].birth <= floor) {
         uint8_t s = world_take_slot(w);
         w->slot[s] = (struct node){NODE_LEAF, d->stamp, {0, 0}, {0, 0}};
-        world_kill(w, leaf, d->stamp);
+        spill_drop(w, m, leaf, d->stamp);
         leaf = s;
         w->slot[root].item[key] = s;
         w->slot[root].born[key] = d->stamp;
     }
     w->slot[leaf].item[0] = value;
-    d->value[key] = value;
 }
 
 static bool may_write(const struct world *w, const struct model *m)
@@ -97,7 +105,19 @@ static bool execute(struct world *w, const struct model *m, unsigned key)
     return true;
 }
 
-/* A unit that can roll back: writes one key, then opens a savepoint. */
+bool unit_savepoint(struct world *w, const struct model *m)
+{
+    if (!w->txn_open || w->savepoint_open || w->used_savepoints == m->bounds->units)
+        return false;
+    w->used_savepoints++;
+    w->savepoint = w->txn;
+    memcpy(w->savepoint_value, w->txn_value, KEYS);
+    w->savepoint_open = 1;
+    w->txn.stamp = ++w->stamp;
+    return true;
+}
+
+/* A unit that can roll back: writes one key, then opens a savepoint, at once or later. */
 static bool unit_open(struct world *w, const struct model *m, unsigned key)
 {
     if (w->txn_open || w->queued == QUEUE || world_head(w)->seq + 1 >= SEQS || !may_write(w, m) ||
@@ -111,11 +131,7 @@ static bool unit_open(struct world *w, const struct model *m, unsigned key)
     memset(w->txn_value, 0, KEYS);
     w->txn_value[key] = ++w->used_writes;
     write_key(w, m, &w->txn, key, w->txn_value[key], w->txn_start);
-    w->savepoint = w->txn;
-    memcpy(w->savepoint_value, w->txn_value, KEYS);
-    w->savepoint_open = 1;
-    w->txn.stamp = ++w->stamp;
-    return true;
+    return m->bounds->spills || unit_savepoint(w, m);
 }
 
 static bool unit_write(struct world *w, const struct model *m, unsigned key)
@@ -163,6 +179,7 @@ static bool unit_commit(struct world *w)
     memset(&w->txn, 0, sizeof w->txn);
     memset(w->txn_value, 0, KEYS);
     close_savepoint(w);
+    world_forget_sweeps(w);
     commit(w, d, value);
     return true;
 }
@@ -202,6 +219,10 @@ bool writer_step(struct world *w, const struct model *m, enum action_kind kind, 
         return unit_open(w, m, arg);
     case ACT_UNIT_WRITE:
         return unit_write(w, m, arg);
+    case ACT_UNIT_SPILL:
+        return spill_step(w, m, arg);
+    case ACT_UNIT_SAVEPOINT:
+        return m->bounds->spills && unit_savepoint(w, m);
     case ACT_UNIT_ROLLBACK:
         return unit_rollback(w, m);
     case ACT_UNIT_COMMIT:
