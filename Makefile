@@ -113,6 +113,8 @@ PROGRAM_BIN := $(addprefix $(OUT)/tests/,$(PROGRAMS))
 FUZZ_GRAMMAR_SRC := $(addprefix tests/differential/,table.c grammar.c token.c random.c)
 # fuzz_lmdb runs the streams of the comparison with LMDB.
 FUZZ_LMDB_SRC := $(filter-out tests/lmdb/main.c,$(wildcard tests/lmdb/*.c))
+# fuzz_store and fuzz_log damage files as the damage suite does.
+FUZZ_DAMAGE_SRC := $(filter-out tests/damage/main.c,$(wildcard tests/damage/*.c))
 FUZZ_BIN := $(patsubst %.c,$(OUT)/%,$(FUZZ_SRC))
 BENCH_BIN := $(patsubst %.c,$(OUT)/%,$(BENCH_SRC))
 ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) $(TOOL_SRC) $(SUPPORT_SRC) $(UNIT_SRC) \
@@ -144,15 +146,17 @@ $(SOURCES_STAMP): FORCE
 	$(call stamp,$(ALL_SRC))
 
 # Fuzzing looks for new ways through protocol and server; the engine's threads and loops would only
-# be noise. Except for fuzz_lmdb, which looks for ways through the engine; but the log is read byte by
-# byte at each start, and has its own tests.
+# be noise. Except for fuzz_lmdb and fuzz_store, which look for ways through the engine; but the log
+# is read byte by byte at each start, and has fuzz_log.
 ENGINE_LIB := $(STORAGE_LIB)
+FUZZ_LOG_OBJ :=
 ifeq ($(SAN),fuzzer)
 $(call objects,$(STORAGE_SRC)): CFLAGS += -fno-sanitize=fuzzer-no-link
 ENGINE_LIB := $(OBJ)/engine/libpandostore.a
 $(patsubst %.c,$(OBJ)/engine/%.o,$(wildcard storage/log*.c)): CFLAGS += -fno-sanitize=fuzzer-no-link
 $(ENGINE_LIB): $(STORAGE_SRC:%.c=$(OBJ)/engine/%.o) $(SOURCES_STAMP)
 	$(archive)
+FUZZ_LOG_OBJ := $(patsubst %.c,$(OBJ)/log/%.o,$(wildcard storage/log*.c))
 endif
 
 define compile
@@ -162,6 +166,8 @@ $(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 endef
 
 $(OBJ)/engine/%.o: %.c $(FLAGS_STAMP)
+	$(compile)
+$(OBJ)/log/%.o: %.c $(FLAGS_STAMP)
 	$(compile)
 $(OBJ)/%.o: %.c $(FLAGS_STAMP)
 	$(compile)
@@ -203,12 +209,17 @@ $(UNIT_BIN): $(OUT)/%: $(OBJ)/%.o $(TEST_ARCHIVES) $(SOURCES_STAMP)
 
 FUZZ_LMDB_BIN := $(OUT)/tests/fuzz/fuzz_lmdb
 FUZZER_MAIN := $(if $(filter fuzzer,$(SAN)),-fsanitize=fuzzer)
-$(filter-out $(FUZZ_LMDB_BIN),$(FUZZ_BIN)): $(OUT)/%: $(OBJ)/%.o $(FUZZ_LIB) $(TEST_ARCHIVES) \
+FUZZ_DAMAGE_BIN := $(addprefix $(OUT)/tests/fuzz/,fuzz_store fuzz_log)
+$(filter-out $(FUZZ_LMDB_BIN) $(FUZZ_DAMAGE_BIN),$(FUZZ_BIN)): $(OUT)/%: $(OBJ)/%.o $(FUZZ_LIB) $(TEST_ARCHIVES) \
     $(SOURCES_STAMP)
 	$(call link,$(FUZZER_MAIN) $(PKG_LIBS) -lm)
 $(FUZZ_LMDB_BIN): $(call objects,tests/fuzz/fuzz_lmdb.c $(FUZZ_LMDB_SRC)) $(FUZZ_LIB) \
     $(SUPPORT_LIB) $(PROTOCOL_LIB) $(ENGINE_LIB) $(SOURCES_STAMP)
 	$(call link,$(FUZZER_MAIN) -llmdb -lm)
+$(OUT)/tests/fuzz/fuzz_log: $(FUZZ_LOG_OBJ)
+$(FUZZ_DAMAGE_BIN): $(OUT)/%: $(OBJ)/%.o $(call objects,$(FUZZ_DAMAGE_SRC)) $(FUZZ_LIB) \
+    $(SUPPORT_LIB) $(PROTOCOL_LIB) $(ENGINE_LIB) $(SOURCES_STAMP)
+	$(call link,$(FUZZER_MAIN) -lm)
 
 define program
 $(OUT)/tests/$(1): $(call objects,$(filter tests/$(1)/%,$(PROGRAM_SRC))) $(SUPPORT_LIB) \
@@ -226,7 +237,7 @@ $(OUT)/bench/engine: PEER_LIBS := -llmdb
 $(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES_STAMP)
 	$(call link,$(PEER_LIBS) -lm)
 
--include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(STORAGE_SRC:%.c=$(OBJ)/engine/%.o))
+-include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(STORAGE_SRC:%.c=$(OBJ)/engine/%.o) $(FUZZ_LOG_OBJ))
 
 # ---- packages -------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@
 
 struct options {
     uint64_t required, random, seed, every, only;
-    unsigned workers, shape; /* SHAPES: all */
+    unsigned workers, shape; /* ALL_SHAPES: all but the tiny ones */
     bool one, list;
 };
 
@@ -268,7 +268,7 @@ static bool summary(const struct suite *s, uint64_t required)
                (unsigned long long)of[OUTCOME_FOUND], (unsigned long long)of[OUTCOME_CUT],
                (unsigned long long)of[OUTCOME_HARMLESS], (unsigned long long)of[OUTCOME_UNNOTICED],
                (unsigned long long)of[OUTCOME_WRONG]);
-        if (n == 0 && s->options.shape == SHAPES) {
+        if (n == 0 && s->options.shape == ALL_SHAPES) {
             printf("FAIL no case of class %s was run\n", damage_class_names[c]);
             failed++;
         }
@@ -293,7 +293,7 @@ static struct options read_options(int argc, char **argv)
         {"required", 1, NULL, 'q'}, {"random", 1, NULL, 'n'},  {"seed", 1, NULL, 's'},
         {"shape", 1, NULL, 'h'},    {"case", 1, NULL, 'c'},    {"every", 1, NULL, 'e'},
         {"list", 0, NULL, 'l'},     {"workers", 1, NULL, 'w'}, {0}};
-    struct options o = {.seed = 1, .shape = SHAPES, .every = 1, .workers = 2, .random = 100};
+    struct options o = {.seed = 1, .shape = ALL_SHAPES, .every = 1, .workers = 2, .random = 100};
     for (int c; (c = getopt_long(argc, argv, "", table, NULL)) != -1;) {
         uint64_t v = optarg != NULL ? strtoull(optarg, NULL, 10) : 0;
         switch (c) {
@@ -320,10 +320,10 @@ static struct options read_options(int argc, char **argv)
             o.workers = (unsigned)v;
             break;
         case 'h':
-            for (o.shape = 0; o.shape < SHAPES && strcmp(shape_names[o.shape], optarg) != 0;) {
+            for (o.shape = 0; o.shape < ALL_SHAPES && strcmp(shape_names[o.shape], optarg) != 0;) {
                 o.shape++;
             }
-            if (o.shape == SHAPES) {
+            if (o.shape == ALL_SHAPES) {
                 usage("no such shape");
             }
             break;
@@ -334,7 +334,7 @@ static struct options read_options(int argc, char **argv)
     if (o.every == 0 || o.workers == 0 || o.workers > WORKERS_MOST) {
         usage("a number outside its range");
     }
-    if ((o.one || o.list) && o.shape == SHAPES) {
+    if ((o.one || o.list) && o.shape == ALL_SHAPES) {
         usage("which shape?");
     }
     return o;
@@ -347,7 +347,7 @@ int main(int argc, char **argv)
     s.board =
         mmap(NULL, sizeof *s.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must(s.board != MAP_FAILED, "memory");
-    bool all = s.options.shape == SHAPES;
+    bool all = s.options.shape == ALL_SHAPES;
     for (unsigned i = all ? 0 : s.options.shape; i < (all ? SHAPES : s.options.shape + 1); i++) {
         make_shape(&s, i);
         if (s.options.one || s.options.list) {

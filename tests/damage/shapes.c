@@ -12,8 +12,8 @@
 
 #define TREES 24u /* numbers that are looked at */
 
-const char *const shape_names[SHAPES] = {"plain",  "deep",    "runs",        "log",
-                                         "pieces", "spilled", "large-pages", "wide"};
+const char *const shape_names[ALL_SHAPES] = {"plain",   "deep",        "runs", "log",  "pieces",
+                                             "spilled", "large-pages", "wide", "tiny", "tiny-log"};
 
 uint64_t hash_bytes(const void *data, size_t len)
 {
@@ -407,11 +407,59 @@ static void make_wide(struct maker *m)
     finish(m);
 }
 
+/* Three levels, and each kind of run. */
+static void make_tiny(struct maker *m)
+{
+    uint8_t key[1700];
+    memset(key, 'q', sizeof key);
+    begin(m);
+    make_tree(m, 0);
+    make_tree(m, 1);
+    fill(m, 0, 0, 90, 1, 400, 100);
+    put(m, 0, (struct ps_slice){"short run", 9}, 1, 5000);
+    put(m, 0, (struct ps_slice){"long run", 8}, 2, 70000);
+    for (unsigned i = 0; i < 6; i++) {
+        key[1650] = (uint8_t)i;
+        put(m, 1, (struct ps_slice){key, 1660 + i}, i, 30);
+    }
+    commit(m);
+    checkpoint(m);
+    finish(m);
+}
+
+static void make_tiny_log(struct maker *m)
+{
+    begin(m);
+    make_tree(m, 0);
+    fill(m, 0, 0, 20, 1, 0, 20);
+    commit(m);
+    checkpoint(m);
+    for (unsigned i = 0; i < 6; i++) {
+        begin(m);
+        fill(m, 0, i, 30, 5, 0, 10);
+        remove_some(m, 0, i, 20, 9, 0);
+        if (i == 1 || i == 3) {
+            make_tree(m, i);
+        } else if (i == 2) {
+            must(ps_clear(m->txn, m->tree[1]) == 0, "clear");
+            put(m, 1, (struct ps_slice){"k", 1}, 1, 10);
+        } else if (i == 4) {
+            must(ps_tree_drop(m->txn, m->tree[3]) == 0, "drop");
+        }
+        commit_known(m);
+        if (i == 2) {
+            must(ps_close(m->store, false) == 0, "close");
+            start(m);
+        }
+    }
+    finish(m);
+}
+
 void shape_make(unsigned i, const char *dir, struct shape *shape)
 {
-    static void (*const makers[SHAPES])(struct maker *) = {
-        make_plain,  make_deep,    make_runs,        make_log,
-        make_pieces, make_spilled, make_large_pages, make_wide};
+    static void (*const makers[ALL_SHAPES])(struct maker *) = {
+        make_plain,   make_deep,        make_runs, make_log,  make_pieces,
+        make_spilled, make_large_pages, make_wide, make_tiny, make_tiny_log};
     memset(shape, 0, sizeof *shape);
     shape->name = shape_names[i];
     shape->options = (struct ps_options){

@@ -37,8 +37,11 @@ struct shape {
     unsigned ndigests; /* of every state from the checkpoint to the end */
 };
 
-#define SHAPES 8u
-extern const char *const shape_names[SHAPES];
+#define SHAPES     8u
+#define TINY       SHAPES /* small ones, for fuzzing: trees and runs; a log */
+#define TINY_LOG   (SHAPES + 1u)
+#define ALL_SHAPES (SHAPES + 2u)
+extern const char *const shape_names[ALL_SHAPES];
 
 /* Makes shape number `i` in a directory that is empty before and after. */
 void shape_make(unsigned i, const char *dir, struct shape *shape);
