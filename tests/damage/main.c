@@ -6,6 +6,8 @@
  *       chosen by the seed; but always all that are about references and stale pages
  *   damage --shape NAME --case N [--seed N]
  *       one case, in this process: what a failed case prints
+ *   damage --self-test
+ *       checks of the engine left out, one at a time: each must be noticed
  *   damage --shape NAME --list
  *       the cases of a shape
  *
@@ -24,6 +26,7 @@
 
 #include "tests/damage/cases.h"
 #include "tests/damage/exercise.h"
+#include "tests/damage/leave_out.h"
 #include "tests/support/store_dir.h"
 
 #define WORKERS_MOST   16u
@@ -40,7 +43,7 @@
 struct options {
     uint64_t required, random, seed, every, only;
     unsigned workers, shape; /* ALL_SHAPES: all but the tiny ones */
-    bool one, list;
+    bool one, list, self_test;
 };
 
 /* What workers tell the parent, in shared memory. */
@@ -53,6 +56,7 @@ struct board {
     } worker[WORKERS_MOST];
     _Atomic uint64_t count[DAMAGE_CLASSES][OUTCOMES];
     _Atomic uint64_t findings;
+    _Atomic uint64_t first; /* finding's case */
 };
 
 struct suite {
@@ -61,6 +65,7 @@ struct suite {
     struct atlas atlas;
     struct damages damages;
     uint64_t total; /* cases of this shape, random ones included */
+    unsigned left_out;
     struct board *board;
 };
 
@@ -109,7 +114,13 @@ static void say_finding(struct suite *s, uint64_t number, const char *why)
 {
     struct damage room;
     const struct damage *damage = case_of(s, number, &room);
-    if (atomic_fetch_add(&s->board->findings, 1) < FINDINGS_SHOWN) {
+    uint64_t before = atomic_fetch_add(&s->board->findings, 1);
+    if (before == 0) {
+        atomic_store(&s->board->first, number);
+        snprintf(s->board->worker[0].why, sizeof s->board->worker[0].why, "%s: %s: %s",
+                 damage_class_names[damage->class], damage->what, why);
+    }
+    if (before < FINDINGS_SHOWN && !s->options.self_test) {
         printf("FAIL %s: %s%s: %s\n     again: build/tests/damage --shape %s --case %llu "
                "--seed %llu\n",
                damage_class_names[damage->class], damage->what,
@@ -134,8 +145,12 @@ static void work(struct suite *s, unsigned w, uint64_t from)
     limit = (struct rlimit){0, 0};
     setrlimit(RLIMIT_CORE, &limit);
     store_dir_make_in_memory(dir, "pando-damage");
+    leave_out(s->left_out);
     for (uint64_t i = from; i < s->total; i += s->options.workers) {
         struct verdict verdict;
+        if (s->options.self_test && atomic_load(&s->board->findings) > 0) {
+            break;
+        }
         if (!is_chosen(s, i)) {
             continue;
         }
@@ -224,7 +239,7 @@ static void free_shape(struct suite *s)
     shape_free(&s->shape);
 }
 
-static int run_one(struct suite *s)
+static int run_one(struct suite *s, uint64_t number)
 {
     char dir[STORE_DIR_PATH];
     struct files copy = {0};
@@ -232,16 +247,65 @@ static int run_one(struct suite *s)
     struct damage room;
     static const char *const names[OUTCOMES] = {
         "harmless", "refused", "told", "found by ps_check", "unnoticed", "cut short", "WRONG"};
-    const struct damage *damage = case_of(s, s->options.only, &room);
+    const struct damage *damage = case_of(s, number, &room);
     printf("%s: %s%s\n", damage_class_names[damage->class], damage->what,
            damage->fixed ? " (checksums right)" : "");
     fflush(stdout);
     store_dir_make_in_memory(dir, "pando-damage");
-    run_case(s, s->options.only, dir, &copy, &verdict);
+    run_case(s, number, dir, &copy, &verdict);
     printf("%s %s\n", names[verdict.outcome], verdict.why);
     files_free(&copy);
     store_dir_remove(dir);
     return verdict.outcome == OUTCOME_WRONG;
+}
+
+/* ---- with checks left out
+ * ------------------------------------------------------------------------ */
+
+static unsigned shape_number(const char *name)
+{
+    unsigned i = 0;
+    while (i < ALL_SHAPES && strcmp(shape_names[i], name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+/* Whether a check's absence is noticed by a case that passes with it. */
+static bool is_noticed(struct suite *s, unsigned check)
+{
+    s->left_out = check;
+    atomic_store(&s->board->findings, 0);
+    run_shape(s);
+    bool noticed = atomic_load(&s->board->findings) > 0;
+    uint64_t number = atomic_load(&s->board->first);
+    printf("%s without %s: %s\n", noticed ? "ok  " : "FAIL", left_outs[check].name,
+           noticed ? s->board->worker[0].why : "nothing was noticed");
+    if (noticed) {
+        bool passes = run_one(s, number) == 0;
+        printf("%s   with it: damage --shape %s --case %llu --seed %llu %s\n",
+               passes ? "    " : "FAIL", s->shape.name, (unsigned long long)number,
+               (unsigned long long)s->options.seed, passes ? "passes" : "is a finding, too");
+        noticed = passes;
+    }
+    return noticed;
+}
+
+static int self_test(struct suite *s)
+{
+    unsigned noticed = 0;
+    if (s->options.every == 1) {
+        s->options.every = 7;
+    }
+    for (unsigned check = 0; check < CHECKS; check++) {
+        make_shape(s, shape_number(left_outs[check].shape));
+        s->total = s->damages.list.n + s->options.random;
+        noticed += is_noticed(s, check);
+        free_shape(s);
+    }
+    printf("SUITE damage-self-test required=%u executed=%u passed=%u failed=%u skipped=0\n", CHECKS,
+           CHECKS, noticed, CHECKS - noticed);
+    return noticed == CHECKS ? 0 : 1;
 }
 
 static void list_cases(const struct suite *s)
@@ -289,10 +353,11 @@ static void usage(const char *what)
 
 static struct options read_options(int argc, char **argv)
 {
-    static const struct option table[] = {
-        {"required", 1, NULL, 'q'}, {"random", 1, NULL, 'n'},  {"seed", 1, NULL, 's'},
-        {"shape", 1, NULL, 'h'},    {"case", 1, NULL, 'c'},    {"every", 1, NULL, 'e'},
-        {"list", 0, NULL, 'l'},     {"workers", 1, NULL, 'w'}, {0}};
+    static const struct option table[] = {{"required", 1, NULL, 'q'}, {"random", 1, NULL, 'n'},
+                                          {"seed", 1, NULL, 's'},     {"shape", 1, NULL, 'h'},
+                                          {"case", 1, NULL, 'c'},     {"every", 1, NULL, 'e'},
+                                          {"list", 0, NULL, 'l'},     {"self-test", 0, NULL, 't'},
+                                          {"workers", 1, NULL, 'w'},  {0}};
     struct options o = {.seed = 1, .shape = ALL_SHAPES, .every = 1, .workers = 2, .random = 100};
     for (int c; (c = getopt_long(argc, argv, "", table, NULL)) != -1;) {
         uint64_t v = optarg != NULL ? strtoull(optarg, NULL, 10) : 0;
@@ -313,6 +378,9 @@ static struct options read_options(int argc, char **argv)
         case 'e':
             o.every = v;
             break;
+        case 't':
+            o.self_test = true;
+            break;
         case 'l':
             o.list = true;
             break;
@@ -320,9 +388,7 @@ static struct options read_options(int argc, char **argv)
             o.workers = (unsigned)v;
             break;
         case 'h':
-            for (o.shape = 0; o.shape < ALL_SHAPES && strcmp(shape_names[o.shape], optarg) != 0;) {
-                o.shape++;
-            }
+            o.shape = shape_number(optarg);
             if (o.shape == ALL_SHAPES) {
                 usage("no such shape");
             }
@@ -347,6 +413,10 @@ int main(int argc, char **argv)
     s.board =
         mmap(NULL, sizeof *s.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must(s.board != MAP_FAILED, "memory");
+    s.left_out = CHECKS;
+    if (s.options.self_test) {
+        return self_test(&s);
+    }
     bool all = s.options.shape == ALL_SHAPES;
     for (unsigned i = all ? 0 : s.options.shape; i < (all ? SHAPES : s.options.shape + 1); i++) {
         make_shape(&s, i);
@@ -355,7 +425,7 @@ int main(int argc, char **argv)
             if (s.options.list) {
                 list_cases(&s);
             } else {
-                rc = run_one(&s);
+                rc = run_one(&s, s.options.only);
             }
             free_shape(&s);
             return rc;

@@ -347,6 +347,63 @@ static void damage_in_the_map_is_an_error_that_names_the_place(void **state)
     space_destroy(&t->space);
 }
 
+static void a_page_that_is_freed_or_marked_twice_is_refused(void **state)
+{
+    struct pair *t = *state;
+    page_ref first;
+    uint32_t got;
+    open_map(t, 256);
+    assert_int_equal(space_alloc(&t->space, 4, 4, &first, &got), 0);
+    uint64_t free_pages = space_free_pages(&t->space);
+    assert_int_equal(space_mark_live(&t->space, first, 4, false), PS_CORRUPT);
+    assert_int_equal(atomic_load(&t->space.damage), first);
+    assert_int_equal(space_mark_live(&t->space, first, 4, true), 0);
+    assert_int_equal(space_mark_live(&t->space, first + 1, 1, true), PS_CORRUPT);
+    assert_int_equal(space_free(&t->space, first, 4), PS_CORRUPT); /* the map has it */
+    assert_int_equal(space_mark_live(&t->space, first, 4, false), 0);
+    assert_int_equal(space_free_pages(&t->space), free_pages);
+    assert_int_equal(space_free(&t->space, first, 4), 0);
+    assert_int_equal(space_free(&t->space, first + 3, 1), PS_CORRUPT);
+    assert_int_equal(space_free(&t->space, RESERVED - 1, 1), PS_CORRUPT);
+    assert_int_equal(space_free(&t->space, 255, 2), PS_CORRUPT); /* beyond the file */
+    assert_int_equal(space_free_pages(&t->space), free_pages + 4);
+    space_destroy(&t->space);
+}
+
+/* Each is right by itself, and would give out what the other has in use. */
+static void bitmaps_in_each_others_places_are_refused(void **state)
+{
+    struct pair *t = *state;
+    struct space_root root;
+    space_extents freed = {0};
+    struct ps_fault fault = {0};
+    struct space again;
+    union {
+        struct page page;
+        uint8_t bytes[1 << SHIFT];
+    } index;
+    open_map(t, 2 * PER);
+    assert_int_equal(space_write(&t->space, 9, &root, &freed), 0);
+    assert_int_equal(root.level, 1);
+    off_t at = (off_t)(root.ref << SHIFT);
+    assert_int_equal(vfs(t)->pread(vfs(t)->ctx, t->fd, index.bytes, sizeof index, (uint64_t)at),
+                     sizeof index);
+    for (unsigned i = 0; i < 24; i++) {
+        uint8_t byte = index.bytes[SPACE_HEADER + i];
+        index.bytes[SPACE_HEADER + i] = index.bytes[SPACE_HEADER + 24 + i];
+        index.bytes[SPACE_HEADER + 24 + i] = byte;
+    }
+    index.page.crc = page_crc(&index.page, sizeof index);
+    assert_int_equal(vfs(t)->pwrite(vfs(t)->ctx, t->fd, index.bytes, sizeof index, (uint64_t)at),
+                     0);
+    assert_int_equal(space_init(&again, vfs(t), t->fd, SHIFT, RESERVED, 2 * PER), 0);
+    assert_int_equal(space_load(&again, &root, 2 * PER, &fault), PS_CORRUPT);
+    assert_non_null(strstr(fault.what, "in another's place"));
+    space_destroy(&again);
+    space_destroy(&t->space);
+    vec_free(&freed);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -359,6 +416,8 @@ int main(void)
         TEST(a_map_of_three_levels_is_loaded_as_it_was_written),
         TEST(a_map_that_is_given_up_changes_nothing),
         TEST(damage_in_the_map_is_an_error_that_names_the_place),
+        TEST(a_page_that_is_freed_or_marked_twice_is_refused),
+        TEST(bitmaps_in_each_others_places_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,8 @@
  * test_store_damage.c - bytes changed in the files of a closed store are found and told about, with
  * the file and the place; they never crash a reader nor pass for data.
  */
+#include "storage/meta.h"
+#include "storage/node.h"
 #include "tests/support/store_fixture.h"
 
 #include <dirent.h>
@@ -361,6 +363,111 @@ static void the_check_reports_each_finding_in_a_line(void **state)
     assert_true(with_findings > 3);
 }
 
+static void fill_with_long_keys(struct fixture *f, unsigned keys)
+{
+    char key[3000];
+    struct ps_txn *txn = fixture_begin(f);
+    memset(key, 'k', sizeof key);
+    for (unsigned i = 0; i < keys; i++) {
+        snprintf(key + sizeof key - 8, 8, "%05u", i);
+        struct ps_slice k = {key, sizeof key};
+        assert_int_equal(ps_put(txn, f->tree, k, text("v")), 0);
+    }
+    fixture_commit(txn);
+}
+
+/* The separators of such keys are in runs: where one cannot be read there is no way on. */
+static void a_separator_that_cannot_be_read_is_told_to_lookups_of_many(void **state)
+{
+    enum { KEYS = 120 };
+    struct fixture *f = *state;
+    static char keys[KEYS][3000];
+    struct ps_lookup lookups[KEYS];
+    unsigned told = 0;
+    fixture_open(f);
+    fill_with_long_keys(f, KEYS);
+    fixture_close(f, true);
+    uint64_t pages = size_of(f, "pando.db") / PAGE;
+    f->options.read_only_check = true;
+    for (uint64_t page = META_RESERVED / PAGE; page < pages; page += 2) {
+        change(f, "pando.db", page * PAGE + 2000, 0x01);
+        if (ps_open(f->dir, &f->options, &f->store, NULL, NULL) == 0) {
+            struct ps_snapshot *snap = fixture_snapshot(f);
+            for (unsigned i = 0; i < KEYS; i++) {
+                memset(keys[i], 'k', sizeof keys[i]);
+                snprintf(keys[i] + sizeof keys[i] - 8, 8, "%05u", i);
+                lookups[i] = (struct ps_lookup){.tree = f->tree, .key = {keys[i], sizeof keys[i]}};
+            }
+            ps_get_many(ps_snapshot_view(snap), lookups, KEYS);
+            for (unsigned i = 0; i < KEYS; i++) {
+                assert_true(lookups[i].rc == 0 || lookups[i].rc == PS_CORRUPT);
+                told += lookups[i].rc == PS_CORRUPT;
+            }
+            ps_snapshot_free(snap);
+            fixture_close(f, false);
+        }
+        change(f, "pando.db", page * PAGE + 2000, 0x01);
+    }
+    assert_true(told > KEYS / 2);
+}
+
+/* A branch whose first child is the branch itself, with a right checksum: it was checked as a
+ * branch, and must not be taken for a leaf. */
+static void a_page_that_was_checked_for_another_level_is_found(void **state)
+{
+    struct fixture *f = *state;
+    char path[STORE_DIR_PATH + 64];
+    union {
+        struct page page;
+        uint8_t bytes[PAGE];
+    } p;
+    unsigned found = 0;
+    path_of(f, path, "pando.db");
+    int fd = open(path, O_RDWR);
+    uint64_t pages = size_of(f, "pando.db") / PAGE;
+    for (uint64_t page = META_RESERVED / PAGE; page < pages; page++) {
+        off_t at = (off_t)(page * PAGE);
+        assert_int_equal(pread(fd, p.bytes, PAGE, at), PAGE);
+        if (p.page.kind != PAGE_BRANCH || p.page.number != page)
+            continue;
+        struct child self = {page, p.page.birth, 0};
+        memcpy(p.bytes + node_offsets(&p.page)[0], &self, 16); /* the count stays */
+        p.page.crc = page_crc(&p.page, PAGE);
+        assert_int_equal(pwrite(fd, p.bytes, PAGE, at), PAGE);
+        found++;
+    }
+    close(fd);
+    assert_true(found > 0);
+    f->options.read_only_check = true;
+    fixture_open(f);
+    assert_true(read_all(f));
+    assert_int_equal(ps_check(f->store, NULL, NULL), PS_CORRUPT);
+}
+
+/* The log position of a meta says once more which commit its state is. */
+static void a_meta_that_contradicts_itself_is_not_taken(void **state)
+{
+    struct fixture *f = *state;
+    struct ps_fault fault = {0};
+    uint8_t bytes[META_BYTES];
+    struct meta meta;
+    char path[STORE_DIR_PATH + 64];
+    path_of(f, path, "pando.db");
+    int fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    assert_int_equal(meta_decode(bytes, &meta), 0);
+    meta.pos.seq++;
+    meta_encode(&meta, bytes);
+    assert_int_equal(pwrite(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    fixture_open(f); /* by the other one */
+    fixture_close(f, false);
+    assert_int_equal(pwrite(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    assert_int_equal(pwrite(fd, bytes, sizeof bytes, META_STRIDE), sizeof bytes);
+    close(fd);
+    assert_int_equal(ps_open(f->dir, &f->options, &f->store, NULL, &fault), PS_CORRUPT);
+    assert_told(f, &fault, "pando.db");
+}
+
 #define DAMAGE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
 
 int main(void)
@@ -374,6 +481,9 @@ int main(void)
         DAMAGE_TEST(damage_in_the_durable_part_of_the_log_is_refused),
         DAMAGE_TEST(a_torn_tail_of_the_log_is_cut),
         DAMAGE_TEST(changed_bytes_of_the_log_never_pass_for_commits),
+        DAMAGE_TEST(a_separator_that_cannot_be_read_is_told_to_lookups_of_many),
+        DAMAGE_TEST(a_page_that_was_checked_for_another_level_is_found),
+        DAMAGE_TEST(a_meta_that_contradicts_itself_is_not_taken),
         DAMAGE_TEST(the_check_reports_each_finding_in_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
