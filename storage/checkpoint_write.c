@@ -37,8 +37,9 @@ static int pace(struct checkpoint *c)
     }
     int err = store->vfs->sync_file_range(store->vfs->ctx, store->fd, c->unsynced_from,
                                           c->unsynced_bytes);
-    if (err != 0) {
-        return failed(c, err, c->unsynced_from);
+    if (err != 0) { /* whatever it is: a later sync would not report again what was lost here */
+        return store_fault(store, PS_POISONED, err, store->file_path, c->unsynced_from,
+                           "writing out a part of a checkpoint");
     }
     c->unsynced_bytes = 0;
     struct timespec until;

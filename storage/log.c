@@ -171,6 +171,8 @@ static int write_header(struct log *log, const struct log_header *header, struct
     if (rc != 0)
         return log_fail_call(fault, rc, path, 0, "pwrite");
     rc = log->vfs->fdatasync(log->vfs->ctx, fd);
+    if (rc != 0)
+        log_segment_forget(log, header->segment); /* it must not be synced again, by a recycling */
     return rc != 0 ? log_fail_call(fault, rc, path, 0, "fdatasync") : 0;
 }
 

@@ -115,6 +115,9 @@ struct log_segment *log_segment_find(struct log *log, uint64_t number);
 int log_segments_list(struct log *log, struct ps_fault *fault);
 /* Number of READY segments. With `mutex` held. */
 uint64_t log_segments_ready(const struct log *log);
+/* What it holds is not known since a sync failed: neither used nor removed until the log is opened
+ * again. */
+void log_segment_forget(struct log *log, uint64_t number);
 /* Makes segment `number` READY. With `making` held. */
 int log_segment_make(struct log *log, uint64_t number, struct ps_fault *fault);
 /* Lowest segment that the log's own writing and syncing still need. With `mutex` held. */

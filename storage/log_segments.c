@@ -14,8 +14,8 @@
  * their own chain does not continue the one that will run into them, and of the records of the same
  * epoch all sequences lie below the kept position's, hence below any that could be missing there.
  *
- * A file whose making failed is forgotten (neither used nor removed) until the log is opened again:
- * after a failed sync nobody knows what it holds.
+ * A file whose making failed, or the sync of whose header, is forgotten (neither used nor removed)
+ * until the log is opened again: after a failed sync nobody knows what it holds.
  *
  * Threads: see the locks in log_internal.h.
  */
@@ -124,6 +124,18 @@ static void remove_segment(struct log *log, struct log_segment *segment)
 
     log->segment_count--;
     memmove(segment, segment + 1, (log->segment_count - at) * sizeof(*segment));
+}
+
+void log_segment_forget(struct log *log, uint64_t number)
+{
+    struct log_segment *segment;
+
+    pthread_mutex_lock(&log->mutex);
+    segment = log_segment_find(log, number);
+    if (segment->fd >= 0)
+        (void)log->vfs->close(log->vfs->ctx, segment->fd);
+    remove_segment(log, segment);
+    pthread_mutex_unlock(&log->mutex);
 }
 
 uint64_t log_segments_ready(const struct log *log)
