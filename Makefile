@@ -231,8 +231,7 @@ endef
 # Only the crash test serves a disk of its own.
 LIBS_crash := -lfuse3
 # The damage suite leaves checks of the engine out, one at a time (leave_out.h).
-LIBS_damage := $(addprefix -Wl$(comma)--wrap=,page_verify run_verify run_verify_part meta_decode \
-                 log_record_crc)
+LIBS_damage := $(addprefix -Wl$(comma)--wrap=,page_verify run_verify run_verify_part log_record_crc)
 # Only comparisons of engines (fuzz_lmdb and bench/engine are others) know another engine.
 LIBS_lmdb := -llmdb
 LIBS_growth := -llmdb

@@ -16,20 +16,12 @@
  */
 #include "storage/age.h"
 #include "storage/node.h"
+#include "storage/replay_op.h"
 
 #define BATCH_OPS    65536u
 #define WARM_FROM    4096u /* operations: fewer are not worth a thread */
 #define WARM_AT_ONCE 64u
 #define BATCH_BYTES  (UINT64_C(32) << 20)
-#define LONGEST      PS_MAX_VALUE /* no key or value can be longer: damage */
-
-struct replay_op {
-    uint8_t op;
-    uint8_t savepoint; /* of a mark: which one */
-    ps_tree tree;
-    uint32_t order;
-    struct ps_slice key, value;
-};
 
 struct replay_commit {
     size_t ops_end;
@@ -362,71 +354,6 @@ static int run_end(struct replay *r, const struct log_piece *piece)
 /* ---- operations out of pieces -----------------------------------------------------------------
  */
 
-/* Each returns NULL if the bytes end early (*wanted: how many there must be, at least) or cannot be
- * right (*wanted: 0). */
-static const uint8_t *get_varint(const uint8_t *at, const uint8_t *end, uint64_t *v, size_t *wanted)
-{
-    *v = 0;
-    *wanted = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        if (at == end) {
-            *wanted = 1;
-            return NULL;
-        }
-        *v |= (uint64_t)(*at & 0x7f) << shift;
-        if ((*at++ & 0x80) == 0) {
-            return at;
-        }
-    }
-    return NULL;
-}
-
-static const uint8_t *get_slice(const uint8_t *at, const uint8_t *end, struct ps_slice *slice,
-                                size_t *wanted)
-{
-    uint64_t len;
-    at = get_varint(at, end, &len, wanted);
-    if (at == NULL) {
-        return NULL;
-    }
-    if (len > LONGEST || len > (uint64_t)(end - at)) {
-        *wanted = len > LONGEST ? 0 : (size_t)len - (size_t)(end - at);
-        return NULL;
-    }
-    *slice = (struct ps_slice){at, (size_t)len};
-    return at + len;
-}
-
-/* *wanted: how many bytes more there must be. */
-static const uint8_t *get_op(const uint8_t *at, const uint8_t *end, struct replay_op *op,
-                             size_t *wanted)
-{
-    uint64_t tree;
-    *op = (struct replay_op){.op = *at++};
-    *wanted = 0;
-    if (op->op == OP_SAVEPOINT) {
-        return at;
-    }
-    if (op->op < OP_PUT || op->op > OP_RELEASE || (op->op > OP_SAVEPOINT && at == end)) {
-        *wanted = op->op > OP_SAVEPOINT && op->op <= OP_RELEASE;
-        return NULL;
-    }
-    if (op->op > OP_SAVEPOINT) {
-        op->savepoint = *at++;
-        return at;
-    }
-    at = get_varint(at, end, &tree, wanted);
-    if (at == NULL || tree >= PS_MAX_TREES) {
-        return NULL;
-    }
-    op->tree = (ps_tree)tree;
-    at = get_slice(at, end, &op->key, wanted);
-    if (at != NULL && op->op == OP_PUT) {
-        at = get_slice(at, end, &op->value, wanted);
-    }
-    return at;
-}
-
 /* A mark of a commit that is all in memory (E4). */
 static int resolve_mark(struct replay *r, const struct replay_op *mark)
 {
@@ -494,7 +421,7 @@ static int take_all(struct replay *r, const struct log_piece *piece, const uint8
     while (rc == 0 && at < end) {
         struct replay_op op;
         size_t wanted;
-        const uint8_t *after = get_op(at, end, &op, &wanted);
+        const uint8_t *after = replay_op_read(at, end, &op, &wanted);
         if (after != NULL ? !is_possible(r, &op) : wanted == 0) {
             return impossible(r, piece);
         }

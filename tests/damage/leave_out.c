@@ -5,11 +5,10 @@
 
 #include <string.h>
 
-#include "storage/crc32c.h"
 #include "storage/log_format.h"
 #include "storage/store.h"
 
-enum { META_CHECKSUM = 8, LOG_CHECKSUM = 9 };
+enum { LOG_CHECKSUM = 8 };
 
 const struct left_out left_outs[CHECKS] = {
     {"checksum of pages", "checksum does not match", "plain"},
@@ -20,7 +19,6 @@ const struct left_out left_outs[CHECKS] = {
     {"checksum of runs", "checksum of an overflow run", "runs"},
     {"birth and length of runs", "stale or misplaced overflow run", "runs"},
     {"checksum of pieces", "checksum of piece", "runs"},
-    [META_CHECKSUM] = {"checksum of metas", NULL, "log"},
     [LOG_CHECKSUM] = {"checksum of log records", NULL, "log"},
 };
 
@@ -36,13 +34,11 @@ int __real_page_verify(struct ps_store *store, const struct child *child, unsign
 int __real_run_verify(struct ps_store *store, const struct run_ref *run);
 int __real_run_verify_part(struct ps_store *store, const struct run_ref *run, uint64_t from,
                            uint64_t to);
-int __real_meta_decode(const uint8_t buf[META_BYTES], struct meta *meta);
 uint32_t __real_log_record_crc(const uint8_t *in, uint32_t prev_crc, uint64_t epoch, uint32_t len);
 int __wrap_page_verify(struct ps_store *store, const struct child *child, unsigned level);
 int __wrap_run_verify(struct ps_store *store, const struct run_ref *run);
 int __wrap_run_verify_part(struct ps_store *store, const struct run_ref *run, uint64_t from,
                            uint64_t to);
-int __wrap_meta_decode(const uint8_t buf[META_BYTES], struct meta *meta);
 uint32_t __wrap_log_record_crc(const uint8_t *in, uint32_t prev_crc, uint64_t epoch, uint32_t len);
 
 static int pass_over(struct ps_store *store, int rc)
@@ -69,19 +65,6 @@ int __wrap_run_verify_part(struct ps_store *store, const struct run_ref *run, ui
                            uint64_t to)
 {
     return pass_over(store, __real_run_verify_part(store, run, from, to));
-}
-
-int __wrap_meta_decode(const uint8_t buf[META_BYTES], struct meta *meta)
-{
-    int rc = __real_meta_decode(buf, meta);
-    if (rc == PS_CORRUPT && without == META_CHECKSUM) {
-        uint8_t copy[META_BYTES];
-        memcpy(copy, buf, sizeof copy);
-        uint32_t crc = crc32c(crc32c(0, copy, 8), copy + 12, META_BYTES - 12);
-        memcpy(copy + 8, &crc, 4);
-        rc = __real_meta_decode(copy, meta);
-    }
-    return rc;
 }
 
 /* Whatever the record says itself. */
