@@ -10,7 +10,8 @@
 #   make install      to PREFIX (/usr/local), below DESTDIR; make uninstall: removes what that put
 #   make format | lint | clean | deps | deps-test | deps-bench
 #
-# Variables: CC (gcc, clang), SAN, IMAGE (the data file is `mapped`, or is, as usual with a sanitizer,
+# Variables: CC (gcc, clang), SAN, RULES (1: the engine's rules can be left out by tests that have to
+# notice: storage/rules.h), IMAGE (the data file is `mapped`, or is, as usual with a sanitizer,
 # `anonymous` memory in which races show: storage/image.h), BUILD (root of all output), V=1 (show
 # commands), EXTRA (flags).
 # Sources are found by their place; adding a file needs no edit here. Each combination of compiler
@@ -44,6 +45,13 @@ endif
 ifneq ($(IMAGE),$(IMAGE_USUAL))
 VARIANT := $(if $(VARIANT),$(VARIANT)-)$(IMAGE)
 endif
+RULES ?=
+ifneq ($(filter-out 1,$(RULES)),)
+$(error RULES must be 1 or nothing, not '$(RULES)')
+endif
+ifeq ($(RULES),1)
+VARIANT := $(if $(VARIANT),$(VARIANT)-)rules
+endif
 OUT := $(BUILD)$(if $(VARIANT),/$(VARIANT))
 OBJ := $(OUT)/obj
 
@@ -70,10 +78,11 @@ SAN_address := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-
 SAN_fuzzer := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
               -fno-omit-frame-pointer
 IMAGE_anonymous := -DPS_IMAGE_ANONYMOUS
+RULES_1 := -DPS_RULES_CAN_BREAK
 SAN_thread := -fsanitize=thread -fno-omit-frame-pointer $(if $(IS_CLANG),,-Wno-tsan)
 
 CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -I. $(ARCH_$(MACHINE)) -pthread \
-          $(SAN_$(SAN)) $(IMAGE_$(IMAGE)) $(PKG_CFLAGS) $(EXTRA)
+          $(SAN_$(SAN)) $(IMAGE_$(IMAGE)) $(RULES_$(RULES)) $(PKG_CFLAGS) $(EXTRA)
 LDFLAGS := -pthread $(SAN_$(SAN)) $(EXTRA)
 
 # ---- sources --------------------------------------------------------------------------------
@@ -122,11 +131,15 @@ BENCH_BIN := $(patsubst %.c,$(OUT)/%,$(BENCH_SRC))
 ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) $(TOOL_SRC) $(SUPPORT_SRC) $(UNIT_SRC) \
            $(PROGRAM_SRC) $(FUZZ_SRC) $(FUZZ_SUPPORT_SRC) $(BENCH_SRC) $(BENCH_SUPPORT_SRC)
 
-.PHONY: all tests unit fuzzers benches
+# Test programs that leave rules of the engine out (make RULES=1 rules).
+RULE_BIN := $(addprefix $(OUT)/tests/,powerloss explorer $(addprefix unit/test_store_,damage powercut reserve))
+
+.PHONY: all tests unit fuzzers rules benches
 all: $(STORAGE_LIB) $(BINARIES)
 unit: $(UNIT_BIN)
 tests: all $(UNIT_BIN) $(PROGRAM_BIN) $(FUZZ_BIN)
 fuzzers: $(FUZZ_BIN)
+rules: $(RULE_BIN)
 benches: all $(BENCH_BIN)
 
 # ---- rules ----------------------------------------------------------------------------------
@@ -204,7 +217,7 @@ $(OUT)/pandod: $(call objects,$(SERVER_SRC) $(PROTOCOL_SRC)) $(STORAGE_LIB) $(SO
 $(OUT)/pando-tool: $(call objects,$(TOOL_SRC)) $(STORAGE_LIB) $(SOURCES_STAMP)
 	$(call link,-lm)
 
-TEST_ARCHIVES := $(SUPPORT_LIB) $(SERVER_LIB) $(PROTOCOL_LIB) $(STORAGE_LIB)
+TEST_ARCHIVES := $(SUPPORT_LIB) $(if $(RULES),,$(SERVER_LIB)) $(PROTOCOL_LIB) $(STORAGE_LIB)
 
 $(UNIT_BIN): $(OUT)/%: $(OBJ)/%.o $(TEST_ARCHIVES) $(SOURCES_STAMP)
 	$(call link,$(TEST_LIBS) $(PKG_LIBS) -lm)

@@ -45,7 +45,7 @@ static void take_births(struct checkpoint *c, uint64_t stamp)
             continue;
         }
         fresh_remove(fresh, &fresh->at[i]); /* something else may be at i now */
-        if (f.death != 0 && f.death <= stamp) {
+        if ((f.death != 0 && f.death <= stamp) || !ps_rule(RULE_MAP_TAKES_FRESH)) {
             store->stat.fresh_unmapped++;
             continue;
         }
@@ -119,7 +119,8 @@ static int choose(struct checkpoint *c, bool *work)
     if (rc != 0) {
         return rc;
     }
-    c->state = store->checkpoint_snap.view.state;
+    c->state =
+        ps_rule(RULE_CHECKPOINT_OF_PUBLISHED) ? store->checkpoint_snap.view.state : store->tip;
     uint64_t stamp = stamp_of(c->state);
     if (store->file_state != NULL &&
         (stamp_of(store->file_state) == stamp ||
@@ -132,7 +133,8 @@ static int choose(struct checkpoint *c, bool *work)
     size_t kept = 0;
     for (size_t i = 0; i < store->unmapped.n; i++) {
         struct death d = store->unmapped.at[i];
-        if (d.death <= stamp) {
+        if (d.death <= stamp ? ps_rule(RULE_MAP_DROPS_EARLIER_DEATHS)
+                             : !ps_rule(RULE_MAP_KEEPS_LATER_DEATHS)) {
             c->deaths.at[c->deaths.n++] = d;
         } else {
             store->unmapped.at[kept++] = d;
@@ -202,23 +204,28 @@ static int still_whole(struct ps_store *store, uint64_t pages)
 }
 
 /* From the moment a meta is durable its state is the file's: what snapshots are pinned to. */
-int meta_write_both(struct ps_store *store, const struct meta *meta, struct state *file_state)
+int meta_write_both(struct ps_store *store, const struct meta *meta, unsigned first,
+                    struct state *file_state)
 {
     uint8_t buf[META_BYTES];
     meta_encode(meta, buf);
-    for (unsigned k = 0; k < 2; k++) {
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned k = i == 0 ? first : 1 - first;
         int err = store->vfs->pwrite(store->vfs->ctx, store->fd, buf, sizeof buf, k * META_STRIDE);
         if (err != 0) {
             return store_fault(store, PS_POISONED, err, store->file_path, k * META_STRIDE,
                                "writing a meta");
         }
-        int rc = sync_file(store);
+        int rc = i > 0 || ps_rule(RULE_META_AFTER_META) ? sync_file(store) : 0;
         if (rc != 0) {
             return rc;
         }
         pthread_mutex_lock(&store->mu);
         store->meta_stamps[k] = meta->stamp;
-        if (k == 0 && file_state != NULL) {
+        if (!ps_rule(RULE_SECOND_META_BEFORE_REUSE)) {
+            store->meta_stamps[1 - k] = meta->stamp;
+        }
+        if (i == 0 && file_state != NULL) {
             if (store->file_state != NULL) {
                 state_retire(store, store->file_state);
             }
@@ -243,8 +250,8 @@ static int complete(struct checkpoint *c, const struct space_root *root)
     meta.file_keys = atomic_load(&store->file_keys);
     meta.written_us = (uint64_t)now_us(CLOCK_REALTIME);
     int rc = still_whole(store, meta.file_pages);
-    rc = rc == 0 ? sync_file(store) : rc;
-    rc = rc == 0 ? meta_write_both(store, &meta, c->file_state) : rc;
+    rc = rc == 0 && ps_rule(RULE_DATA_SYNC_BEFORE_META) ? sync_file(store) : rc;
+    rc = rc == 0 ? meta_write_both(store, &meta, 0, c->file_state) : rc;
     if (store->file_state == c->file_state) {
         c->file_state = NULL;
     }
@@ -291,10 +298,10 @@ void adopt(struct ps_store *store, size_t most)
         struct slot_side *side = arena_side(&store->arena, cp->slot);
         PS_ASSERT(side->birth != 0 && side->file == 0);
         side->file = cp->file;
-        if (side->death != 0) {
-            pass_death_on(store, side);
-        } else {
+        if (side->death == 0) {
             store->relink_pending++;
+        } else if (ps_rule(RULE_DEATHS_PASSED_TO_PAGES)) {
+            pass_death_on(store, side);
         }
     }
     if (store->adopted == store->adopting.n) {
@@ -385,8 +392,12 @@ static int run(struct checkpoint *c, bool with_token)
     space_extents freed = {0};
     struct space_root root;
     int rc = 0;
-    if (ps_get_durability(store) != PS_NONE && store->log_thread_runs) {
+    if (ps_get_durability(store) != PS_NONE && store->log_thread_runs &&
+        ps_rule(RULE_LOG_THROUGH_CHECKPOINT)) {
         rc = ps_flush(store, c->state->seq);
+    }
+    if (!ps_rule(RULE_PINNED_CHECKPOINT)) {
+        ps_snapshot_reset(&store->checkpoint_snap);
     }
     rc = rc == 0 ? checkpoint_write_pages(c) : rc;
     if (rc != 0) {
@@ -403,6 +414,12 @@ static int run(struct checkpoint *c, bool with_token)
         (void)mark_all(c, false);
         vec_free(&freed);
         return abandon(c, rc, with_token);
+    }
+    if (!ps_rule(RULE_PIN_UNTIL_ADOPTED)) {
+        ps_snapshot_reset(&store->checkpoint_snap);
+    }
+    if (!ps_rule(RULE_RECYCLE_UNDER_SYNCED_META)) {
+        log_recycle(store->log, &c->state->pos);
     }
     rc = complete(c, &root);
     if (rc != 0) {

@@ -18,11 +18,12 @@
 
 #include "storage/age.h"
 
-#define SYNC_EVERY_MS     1000
-#define SWEEP_PATHS       4u        /* branches relinked along with a commit */
-#define ALLOWANCE_BYTES   (4 << 20) /* log reserved at a time */
-#define ALLOWANCE_COMMITS 4096
-#define TIGHT_MS          1000 /* between attempts to make segments on a full disk */
+#define SYNC_EVERY_MS    1000
+#define SWEEP_PATHS      4u                  /* branches relinked along with a commit */
+#define ALLOWANCE_BYTES  (UINT64_C(4) << 20) /* log reserved at a time, at most, */
+#define ALLOWANCE_PART   4u                  /* and no more than this part of a segment: */
+#define ALLOWANCE_COMMIT 1024u               /* for commits of so many bytes */
+#define TIGHT_MS         1000                /* between attempts to make segments on a full disk */
 
 enum ps_durability ps_get_durability(const struct ps_store *store)
 {
@@ -44,9 +45,18 @@ static int64_t now_ms(void)
     return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
+static uint64_t allowance(const struct ps_store *store)
+{
+    uint64_t part = log_segment_size(store->log) / ALLOWANCE_PART;
+    return part < ALLOWANCE_BYTES ? part : ALLOWANCE_BYTES;
+}
+
 /* The writer counts down what it may still append, so that it rarely needs the log's lock. */
 int log_room(struct ps_store *store, uint64_t bytes)
 {
+    if (!ps_rule(RULE_LOG_SPACE_RESERVED)) {
+        return 0;
+    }
     struct ps_txn *txn = &store->txn;
     uint64_t reserved = txn->group->ops.n + bytes; /* with what it has gathered */
     txn->reserved_log = txn->reserved_log < reserved ? reserved : txn->reserved_log;
@@ -65,10 +75,11 @@ int log_room(struct ps_store *store, uint64_t bytes)
     }
     pthread_mutex_unlock(&store->mu);
     uint64_t needed = waiting + wanted;
+    uint64_t more = allowance(store);
     bool tight = now_ms() < store->log_tight_until;
     int rc = 0;
     if (!tight) {
-        rc = log_reserve(store->log, 2 * ALLOWANCE_COMMITS, needed + ALLOWANCE_BYTES, &fault);
+        rc = log_reserve(store->log, commits + 2 * more / ALLOWANCE_COMMIT, needed + more, &fault);
         tight = rc == PS_NOSPACE;
         store->log_tight_until = tight ? now_ms() + TIGHT_MS : 0;
     }
@@ -79,8 +90,8 @@ int log_room(struct ps_store *store, uint64_t bytes)
     if (rc != 0) {
         return store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s", fault.what);
     }
-    store->log_allowance = (int64_t)wanted + (tight ? 0 : ALLOWANCE_BYTES);
-    store->log_allowance_commits = tight ? 1 : ALLOWANCE_COMMITS;
+    store->log_allowance = (int64_t)(wanted + (tight ? 0 : more));
+    store->log_allowance_commits = tight ? 1 : (int64_t)(1 + more / ALLOWANCE_COMMIT);
     return 0;
 }
 
@@ -140,8 +151,9 @@ static int write_groups(struct ps_store *store, struct group *first, struct grou
     int rc = 0;
     for (struct group *g = first; rc == 0; g = g->next) {
         if (g->logged) {
-            rc = log_append(store->log, g->state->seq, stamp_of(g->state), ps_durable(store),
-                            g->ops.at, g->ops.n, &store->log_end);
+            uint64_t durable = ps_rule(RULE_DURABLE_MARKS) ? ps_durable(store) : 0;
+            rc = log_append(store->log, g->state->seq, stamp_of(g->state), durable, g->ops.at,
+                            g->ops.n, &store->log_end);
             any = true;
             logged = g->state->seq;
         } else {
@@ -207,7 +219,7 @@ static void carry_through(struct ps_store *store, struct group *first, struct gr
                           bool sync)
 {
     uint64_t seq = last->state->seq;
-    if (!runs_written(store, first, last)) {
+    if (ps_rule(RULE_RUNS_BEFORE_PUBLICATION) && !runs_written(store, first, last)) {
         drop_unpublished(store, true);
         return;
     }
@@ -216,7 +228,7 @@ static void carry_through(struct ps_store *store, struct group *first, struct gr
         drop_unpublished(store, false);
         return;
     }
-    if (sync && sync_log(store) != 0) {
+    if (sync && ps_rule(RULE_LOG_SYNC_BEFORE_ACK) && sync_log(store) != 0) {
         drop_unpublished(store, true);
         return;
     }

@@ -170,7 +170,7 @@ static int write_header(struct log *log, const struct log_header *header, struct
     rc = log->vfs->pwrite(log->vfs->ctx, fd, bytes, sizeof(bytes), 0);
     if (rc != 0)
         return log_fail_call(fault, rc, path, 0, "pwrite");
-    rc = log->vfs->fdatasync(log->vfs->ctx, fd);
+    rc = ps_rule(RULE_EPOCH_SYNC_BEFORE_UNKNOWN) ? log->vfs->fdatasync(log->vfs->ctx, fd) : 0;
     if (rc != 0)
         log_segment_forget(log, header->segment); /* it must not be synced again, by a recycling */
     return rc != 0 ? log_fail_call(fault, rc, path, 0, "fdatasync") : 0;
@@ -569,6 +569,8 @@ static int sync_unsynced(struct log *log, struct ps_fault *fault)
         char path[LOG_PATH_MAX];
 
         rc = log->vfs->fdatasync(log->vfs->ctx, fd_of(log, number));
+        if (rc != 0 && !ps_rule(RULE_FAILED_SYNC_POISONS))
+            rc = log->vfs->fdatasync(log->vfs->ctx, fd_of(log, number));
         if (rc != 0) {
             log_segment_path(log, number, path);
             rc = log_fail_call(fault, rc, path, 0, "fdatasync");

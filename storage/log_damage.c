@@ -6,9 +6,11 @@
  *   - a valid record of the epoch whose durable mark is at or above the first missing commit.
  *     Records validate by themselves (they name the crc before them), so all that follows is
  *     searched for one, at every multiple of 8, whether or not a chain leads there (L3);
- *   - a record at the beginning of a segment without a valid header, if it is not one of this
- *     epoch. It was written there under the segment's number (S3), so an epoch began there, and
- *     headers of epochs are on the device before their records (L4).
+ *   - a record at the beginning of a segment without a valid header, if an epoch began with it:
+ *     headers of epochs are on the device before their records (L4). What stands there was written
+ *     under the segment's number (S3). It was the first of its epoch if it names the crc of the
+ *     commit before it; one of this epoch, of which a part may have been lost so that it does not
+ *     validate, names that of an end-of-segment record.
  * Old records of this epoch in recycled segments have sequences at or below the kept position's, so
  * they cannot have such a mark.
  *
@@ -122,15 +124,16 @@ static int search_records(struct search *s, uint64_t offset, uint64_t *torn_end)
 static int search_header(struct search *s, const struct log_segment *segment)
 {
     struct log_record record;
+    uint32_t crc;
+    int rc;
 
     if (!log_record_decode(s->bytes, s->log->segment_size, LOG_HEADER_BYTES, &record) ||
-        record.type != LOG_COMMIT || record.seq <= s->at->from_seq)
+        record.type != LOG_COMMIT || (record.flags & LOG_FIRST) == 0 ||
+        record.seq <= s->at->from.seq || record.seq > s->at->seq + 1)
         return 0;
-    if (s->at->epoch != 0) {
-        int rc = validates(s, LOG_HEADER_BYTES, &record, s->at->epoch);
-        if (rc != 0)
-            return rc < 0 ? rc : 0; /* of this epoch: search_records() has judged it */
-    }
+    rc = log_crc_after(s->log, &s->at->from, record.seq - 1, &crc, s->fault);
+    if (rc != 0 || crc != record.prev_crc)
+        return rc;
     return refuse(s, segment->number * s->log->segment_size, "segment header", record.seq);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "storage/crc32c.h"
+#include "storage/rules.h"
 
 static const uint8_t magic[8] = {'P', 'A', 'N', 'D', 'O', 'L', 'O', 'G'};
 
@@ -80,6 +81,8 @@ uint32_t log_record_seed(uint32_t prev_crc, uint64_t epoch)
 {
     uint8_t bytes[8];
 
+    if (!ps_rule(RULE_EPOCH_OF_LOG))
+        return 0;
     put64(bytes, epoch);
     return crc32c(prev_crc, bytes, sizeof(bytes));
 }

@@ -30,6 +30,7 @@
 
 #include "storage/log.h"
 #include "storage/log_format.h"
+#include "storage/rules.h"
 #include "storage/vfs.h"
 
 #define LOG_PATH_MAX 4096
@@ -132,16 +133,20 @@ void log_segments_close_old(struct log *log);
 struct log_break {
     uint64_t position; /* of what is not a valid record */
     uint64_t epoch;
-    uint64_t from_seq; /* what reading began with */
-    uint64_t seq;      /* of the last complete commit */
-    uint32_t crc;      /* of the last valid record */
-    const char *kind;  /* what is wrong at the position */
+    struct log_pos from; /* what reading began with */
+    uint64_t seq;        /* of the last complete commit */
+    uint32_t crc;        /* of the last valid record */
+    const char *kind;    /* what is wrong at the position */
 };
 
 /* Decides whether what broke is damage (PS_CORRUPT) or a torn tail (0), looking at all that follows
  * it. *torn_end: the end of the last thing that seems to belong to the torn tail. */
 int log_judge_break(struct log *log, const struct log_break *at, uint64_t *torn_end,
                     struct ps_fault *fault);
+
+/* The crc of the record that ends a commit which was read after `from`, or of `from` itself. */
+int log_crc_after(struct log *log, const struct log_pos *from, uint64_t seq, uint32_t *crc,
+                  struct ps_fault *fault);
 
 /* Reads a segment's file into `bytes`, zeros where the file ends early. 0, or a failure of the vfs.
  */

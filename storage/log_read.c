@@ -299,7 +299,7 @@ static int next_record(struct reader *r, struct log_record *record, uint64_t *of
         const struct span *span = &r->spans[r->at];
         int rc;
 
-        if (r->position >= span->end) {
+        if (r->position >= span->end && ps_rule(RULE_EPOCH_ENDS_BEFORE)) {
             rc = next_span(r);
             if (rc != 0)
                 return rc;
@@ -311,9 +311,10 @@ static int next_record(struct reader *r, struct log_record *record, uint64_t *of
         *offset = r->position % r->log->segment_size;
         if (!log_record_decode(r->bytes, r->log->segment_size, *offset, record))
             return broken(r, "form");
-        if (record->prev_crc != r->crc)
+        if (record->prev_crc != r->crc && ps_rule(RULE_EPOCH_OF_LOG))
             return broken(r, "chain");
-        if (record->crc != log_record_crc(r->bytes + *offset, r->crc, span->epoch, record->len))
+        if (record->crc != log_record_crc(r->bytes + *offset, r->crc, span->epoch, record->len) &&
+            ps_rule(RULE_RECORD_CHECKSUM))
             return broken(r, "checksum");
         rc = check_order(r, record);
         if (rc != READ_RECORD)
@@ -327,7 +328,7 @@ static int next_record(struct reader *r, struct log_record *record, uint64_t *of
                 return rc;
             continue;
         }
-        r->open = (record->flags & LOG_LAST) == 0;
+        r->open = (record->flags & LOG_LAST) == 0 && ps_rule(RULE_COMPLETE_COMMITS);
         r->open_stamp = record->stamp;
         if (!r->open)
             r->seq = record->seq;
@@ -399,13 +400,30 @@ int log_scan(struct log *log, const struct log_pos *from, struct log_pos *end, u
     reach = torn_end(&r);
     struct log_break at = {.position = r.position,
                            .epoch = r.spans[r.at].epoch,
-                           .from_seq = from->seq,
+                           .from = *from,
                            .seq = r.seq,
                            .kind = r.broken};
     rc = log_judge_break(log, &at, &reach, fault);
     if (rc == 0 && reach > end->position)
         *torn = reach - end->position;
 out:
+    reader_free(&r);
+    return rc;
+}
+
+int log_crc_after(struct log *log, const struct log_pos *from, uint64_t seq, uint32_t *crc,
+                  struct ps_fault *fault)
+{
+    struct log_record record;
+    struct reader r;
+    uint64_t offset;
+    int rc = reader_init(&r, log, from, fault);
+
+    while (rc == 0 && (r.seq < seq || r.open)) {
+        rc = next_record(&r, &record, &offset);
+        rc = rc == READ_RECORD ? 0 : rc == READ_BROKEN ? broken_inside(&r) : rc;
+    }
+    *crc = r.crc;
     reader_free(&r);
     return rc;
 }
@@ -472,9 +490,11 @@ int log_sync_range(struct log *log, const struct log_pos *from, const struct log
             return log_fail_call(fault, fd, path, 0, "open");
         /* After a sync that failed in an earlier process the system may believe clean what is not
          * on the device: only what is written again is sure to be synced. */
-        rc = write_again(log, fd,
-                         segment->number < last ? log->segment_size
-                                                : end->position % log->segment_size);
+        rc = !ps_rule(RULE_REWRITE_REPLAYED_TAIL)
+                 ? 0
+                 : write_again(log, fd,
+                               segment->number < last ? log->segment_size
+                                                      : end->position % log->segment_size);
         rc = rc != 0 ? rc : log->vfs->fdatasync(log->vfs->ctx, fd);
         (void)log->vfs->close(log->vfs->ctx, fd);
         if (rc != 0)

@@ -331,6 +331,8 @@ static int wipe_start(struct log *log, const char *path, int *fd, struct ps_faul
     *fd = vfs->open(vfs->ctx, path, O_RDWR, 0);
     if (*fd < 0)
         return log_fail_call(fault, *fd, path, 0, "open");
+    if (!ps_rule(RULE_SEGMENT_START_WIPED))
+        return 0;
     rc = vfs->pwrite(vfs->ctx, *fd, zeros, sizeof(zeros), 0);
     if (rc != 0)
         return log_fail_call(fault, rc, path, 0, "pwrite");
@@ -391,7 +393,7 @@ static int give_name(struct log *log, const char *path, uint64_t number, struct 
         if (rc != 0)
             return log_fail_call(fault, rc, path, 0, "rename");
     }
-    rc = vfs->sync_dir(vfs->ctx, log->dir);
+    rc = ps_rule(RULE_SEGMENT_NAME_SYNCED) ? vfs->sync_dir(vfs->ctx, log->dir) : 0;
     return rc != 0 ? log_fail_call(fault, rc, log->dir, 0, "fsync of the directory") : 0;
 }
 

@@ -4,6 +4,7 @@
 #include "storage/meta.h"
 
 #include "storage/crc32c.h"
+#include "storage/rules.h"
 
 #define META_VERSION   1u
 #define META_FILE_KEYS 1u /* flags */
@@ -84,7 +85,7 @@ int meta_decode(const uint8_t buf[META_BYTES], struct meta *m)
     if (memcmp(d.magic, magic, sizeof magic) != 0) {
         return PS_NOTFOUND;
     }
-    if (d.crc != checksum(&d)) {
+    if (d.crc != checksum(&d) && ps_rule(RULE_META_CHECKSUM)) {
         return PS_CORRUPT;
     }
     if (d.version != META_VERSION) {

@@ -79,6 +79,9 @@ static int write_state(struct ps_snapshot *snap, uint64_t *pages)
     } else {
         snap->moved = c.file_state;
         snap->places = c.taken;
+        for (size_t i = 0; i < c.taken.n && !ps_rule(RULE_MAP_LEAVES_OUT_MOVED); i++) {
+            space_mark_live(&store->space, c.taken.at[i].first, c.taken.at[i].pages, true);
+        }
         c.file_state = NULL;
         c.taken = (space_extents){0};
         tell_places(snap, PS_MOVED);
@@ -152,7 +155,7 @@ int ps_snapshot_move(struct ps_snapshot *snap)
         snap->view.state = snap->moved;
         snap->view.place = VIEW_MOVED;
         snap->view.moves++;
-        atomic_store(&slot->announced, stamp | FILE_ONLY);
+        atomic_store(&slot->announced, ps_rule(RULE_MOVED_PINS_PAGES) ? stamp | FILE_ONLY : 0);
     }
     report(store, rc, pages);
     return rc;

@@ -254,7 +254,7 @@ int pieces_mark(struct ps_txn *txn, uint8_t op, unsigned savepoint)
 void pieces_abandon(struct ps_txn *txn)
 {
     struct ps_store *store = txn->view.store;
-    if (!txn->in_pieces) {
+    if (!txn->in_pieces || !ps_rule(RULE_ABANDONED_PIECES)) {
         return;
     }
     txn->in_pieces = false;

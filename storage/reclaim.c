@@ -43,6 +43,9 @@ static void collect_pins(struct ps_store *store, uint64_t metas[2])
     unsigned high = atomic_load(&store->readers_high);
     for (unsigned i = 0; i < high; i++) {
         uint64_t stamp = atomic_load(&store->readers[i].announced);
+        if (i != store->checkpoint_snap.slot && !ps_rule(RULE_PINNED_ANNOUNCED)) {
+            continue;
+        }
         if (stamp != 0) { /* there is room for all readers (store.c) */
             PS_ASSERT(store->pins.n < store->pins.room);
             store->pins.at[store->pins.n++] = stamp & ~FILE_ONLY;
@@ -54,6 +57,9 @@ static void collect_pins(struct ps_store *store, uint64_t metas[2])
     }
     metas[0] = store->meta_stamps[0];
     metas[1] = store->meta_stamps[1];
+    if (!ps_rule(RULE_PINNED_METAS)) {
+        metas[0] = metas[1] = 0;
+    }
     pthread_mutex_unlock(&store->mu);
     sort_stamps(store->pins.at, store->pins.n);
     sort_stamps(store->slot_pins.at, store->slot_pins.n);
@@ -300,7 +306,9 @@ void file_pages_free(struct ps_store *store, page_ref first, uint64_t birth, uin
     struct fresh_page *fresh = fresh_find(&store->fresh, first, birth);
     if (fresh != NULL) {
         PS_ASSERT(fresh->pages == pages);
-        helper_give_up(&store->helper, first);
+        if (ps_rule(RULE_RUNS_GIVEN_UP)) {
+            helper_give_up(&store->helper, first);
+        }
         fresh_remove(&store->fresh, fresh);
         store->stat.fresh_freed++;
     }

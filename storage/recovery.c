@@ -1,13 +1,16 @@
 /*
  * recovery.c - from a meta and the log to the last committed state (replay.c does the commits).
  *
- *  Y1 The newest valid meta is taken. If the other is damaged, this one may be the older of the
- *     two; then the log has to begin at its position, which log_scan checks.
- *  Y2 Both metas are written again and synced before anything is reused or appended: what this
- *     process can read may never have reached the device.
- *  Y3 The log is made durable through the last complete commit before that commit is served.
- *  Y4 Stamps go on more than 2^32 after the highest that was seen, from a random point, so that
- *     none is used twice (I1), not even by two recoveries from the same meta.
+ *  Y0 A store whose making was interrupted is made anew: it was never served. Its metas are blank,
+ * or the first is torn while the second was not begun, which is written after that. Y1 The newest
+ * valid meta is taken. If the other is damaged, this one may be the older of the two; then the log
+ * has to begin at its position, which log_scan checks. Y2 Both metas are written again and synced
+ * before anything is reused or appended: what this process can read may never have reached the
+ * device. The one that was taken comes first: only the other one is sure to be there, if syncs
+ * failed. But if that is damaged it comes first, for the one that was taken must not be torn. Y3
+ * The log is made durable through the last complete commit before that commit is served. Y4 Stamps
+ * go on more than 2^32 after the highest that was seen, from a random point, so that none is used
+ * twice (I1), not even by two recoveries from the same meta.
  *
  * A crash during recovery changes nothing: it begins again.
  */
@@ -30,7 +33,22 @@ static int read_meta(struct ps_store *store, unsigned k, struct meta *meta, bool
     return meta_decode(buf, meta);
 }
 
-int recovery_choose_meta(struct ps_store *store, struct meta *meta, bool *fresh,
+/* Whether nothing stands between the two metas, as in a file that we began. */
+static bool nothing_after_first_meta(struct ps_store *store)
+{
+    size_t len = META_STRIDE - META_BYTES;
+    uint8_t *buf = calloc(1, len);
+    ssize_t n =
+        buf == NULL ? -1 : store->vfs->pread(store->vfs->ctx, store->fd, buf, len, META_BYTES);
+    bool nothing = n >= 0;
+    for (size_t i = 0; nothing && i < len; i++) {
+        nothing = buf[i] == 0;
+    }
+    free(buf);
+    return nothing;
+}
+
+int recovery_choose_meta(struct ps_store *store, struct meta *meta, enum newness *found,
                          struct ps_fault *fault)
 {
     struct meta metas[2] = {{0}};
@@ -43,8 +61,11 @@ int recovery_choose_meta(struct ps_store *store, struct meta *meta, bool *fresh,
             return PS_IO;
         }
     }
-    *fresh = blank[0] && blank[1];
-    if (*fresh) {
+    *found = !blank[1] || rc[0] == 0 || rc[0] == PS_VERSION ? NEW_NOT
+             : blank[0]                                     ? NEW_BLANK
+             : nothing_after_first_meta(store)              ? NEW_TORN
+                                                            : NEW_NOT;
+    if (*found != NEW_NOT) {
         return 0;
     }
     if (rc[0] != 0 && rc[1] != 0) {
@@ -62,6 +83,10 @@ int recovery_choose_meta(struct ps_store *store, struct meta *meta, bool *fresh,
     }
     unsigned k = rc[0] != 0 ? 1 : rc[1] != 0 ? 0 : metas[1].stamp > metas[0].stamp ? 1 : 0;
     *meta = metas[k];
+    store->meta_first = k;
+    if (rc[1 - k] != 0 ? ps_rule(RULE_DAMAGED_META_FIRST) : !ps_rule(RULE_TAKEN_META_FIRST)) {
+        store->meta_first = 1 - k;
+    }
     if (rc[1 - k] != 0) {
         store_message(store, 1, "%s: meta %c is damaged (%s), using meta %c", store->file_path,
                       'B' - (int)k, ps_strerror(rc[1 - k]), 'A' + (int)k);
@@ -192,7 +217,13 @@ static int read_log(struct ps_store *store, struct log_pos *end, struct ps_recov
         return PS_CORRUPT;
     }
     int rc = log_scan(store->log, &from, end, &report->torn_bytes, fault);
-    rc = rc == 0 ? log_sync_range(store->log, &from, end, fault) : rc;
+    if (rc == PS_CORRUPT && !ps_rule(RULE_OLDER_META_WITH_LOG)) {
+        *end = from;
+        rc = 0;
+    }
+    rc = rc == 0 && ps_rule(RULE_SYNC_BEFORE_SERVING)
+             ? log_sync_range(store->log, &from, end, fault)
+             : rc;
     report->log_from = from.position;
     report->log_to = end->position;
     if (rc == 0 && end->seq == from.seq) {
@@ -204,6 +235,9 @@ static int read_log(struct ps_store *store, struct log_pos *end, struct ps_recov
 
 static void jump_stamps(struct ps_store *store)
 {
+    if (!ps_rule(RULE_STAMPS_JUMP)) {
+        return;
+    }
     uint32_t random = 0;
     (void)!getrandom(&random, sizeof random, 0);
     store->next_stamp = (store->next_stamp | UINT32_MAX) + 1 + random;
@@ -211,7 +245,8 @@ static void jump_stamps(struct ps_store *store)
 
 int recover(struct ps_store *store, struct ps_recovery *report, struct ps_fault *fault)
 {
-    int err = store->vfs->fdatasync(store->vfs->ctx, store->fd);
+    bool synced = ps_rule(RULE_SYNC_META_AT_REOPEN);
+    int err = synced ? store->vfs->fdatasync(store->vfs->ctx, store->fd) : 0;
     if (err != 0) {
         fault_set(fault, PS_IO, err, store->file_path, 0, "syncing the data file");
         return PS_IO;
@@ -221,7 +256,9 @@ int recover(struct ps_store *store, struct ps_recovery *report, struct ps_fault 
     if (rc != 0) {
         return rc;
     }
-    rc = meta_write_both(store, &store->meta, NULL);
+    if (synced && ps_rule(RULE_REPAIR_OTHER_META)) {
+        rc = meta_write_both(store, &store->meta, store->meta_first, NULL);
+    }
     if (rc != 0) {
         ps_last_fault(store, fault);
         return rc;

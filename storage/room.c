@@ -225,7 +225,7 @@ static int room_for_slots(struct ps_store *store, struct ps_txn *txn, uint64_t a
 /* Every dirty page needs a place in the file sooner or later. */
 static int room_in_file(struct ps_store *store, uint64_t need, bool deletes_only)
 {
-    uint64_t pages = store->arena.used + need;
+    uint64_t pages = ps_rule(RULE_FILE_SPACE_RESERVED) ? store->arena.used + need : 0;
     int rc = space_reserve(&store->space, pages + FILE_RESERVE);
     if (rc == PS_NOSPACE && deletes_only) {
         rc = space_reserve(&store->space, pages + CHECKPOINT_RESERVE);

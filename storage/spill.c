@@ -119,7 +119,7 @@ static int place(struct sweep *s, uint32_t pages, page_ref *ref, uint8_t **at)
 
 static bool is_own(const struct sweep *s, uint64_t birth)
 {
-    return birth >= s->txn->base;
+    return birth >= s->txn->base || !ps_rule(RULE_SPILL_SINCE_SAVEPOINT);
 }
 
 /* The slots of a page or run that is in the file now. */

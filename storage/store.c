@@ -259,12 +259,19 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
 }
 
 /* A blank data file beside a log with commits is not a new store: the file was lost. (A store whose
- * making was interrupted has a log without commits.) */
-static int refuse_lost_file(struct ps_store *store, struct ps_fault *fault)
+ * making was interrupted has a log without commits.) And what has a torn meta without a log is
+ * somebody else's file. */
+static int refuse_lost_file(struct ps_store *store, enum newness found, struct ps_fault *fault)
 {
     struct log_pos none = {0};
     struct log_pos end;
+    struct log_stats stats;
     uint64_t torn;
+    log_get_stats(store->log, &stats);
+    if (found == NEW_TORN && stats.segments == 0) {
+        fault_set(fault, PS_CORRUPT, 0, store->file_path, 0, "neither meta is valid");
+        return PS_CORRUPT;
+    }
     int rc = log_scan(store->log, &none, &end, &torn, fault);
     if (rc == PS_CORRUPT || (rc == 0 && end.seq > 0)) {
         fault_set(fault, PS_CORRUPT, 0, store->file_path, 0,
@@ -275,9 +282,9 @@ static int refuse_lost_file(struct ps_store *store, struct ps_fault *fault)
 }
 
 /* A new store is made by its first checkpoint, of nothing. */
-static int create(struct ps_store *store, struct ps_fault *fault)
+static int create(struct ps_store *store, enum newness found, struct ps_fault *fault)
 {
-    int lost = refuse_lost_file(store, fault);
+    int lost = refuse_lost_file(store, found, fault);
     if (lost != 0) {
         return lost;
     }
@@ -296,8 +303,48 @@ static int create(struct ps_store *store, struct ps_fault *fault)
             ps_last_fault(store, fault);
         }
     }
-    int err = store->vfs->sync_dir(store->vfs->ctx, store->dir);
-    return rc != 0 || err == 0 ? rc : fail_at(fault, err, store->dir, "syncing");
+    return rc;
+}
+
+/* The directory that holds the store's. NULL: no memory. */
+static char *parent_of(const char *dir)
+{
+    char *parent = strdup(dir);
+    if (parent == NULL) {
+        return NULL;
+    }
+    size_t len = strlen(parent);
+    while (len > 1 && parent[len - 1] == '/') {
+        len--;
+    }
+    while (len > 0 && parent[len - 1] != '/') {
+        len--;
+    }
+    while (len > 1 && parent[len - 1] == '/') {
+        len--;
+    }
+    parent[len] = 0;
+    if (len == 0) {
+        free(parent);
+        return strdup(".");
+    }
+    return parent;
+}
+
+/* The names of the files, and of their directory, are on the device before the store is served:
+ * this process may have made them, or one that was killed before it could do this. */
+static int sync_names(struct ps_store *store, struct ps_fault *fault)
+{
+    const struct ps_vfs *vfs = store->vfs;
+    char *parent = parent_of(store->dir);
+    if (parent == NULL || !ps_rule(RULE_DIRECTORY_SYNCED)) {
+        free(parent);
+        return parent == NULL ? PS_NOMEM : 0;
+    }
+    int err = vfs->sync_dir(vfs->ctx, store->dir);
+    err = err == 0 ? vfs->sync_dir(vfs->ctx, parent) : err;
+    free(parent);
+    return err == 0 ? 0 : fail_at(fault, err, store->dir, "syncing its name");
 }
 
 /* The file's page size; a caller that asks for another one is told. */
@@ -319,12 +366,13 @@ static int settle_page_size(struct ps_store *store, bool fresh, struct ps_fault 
 
 static int open_all(struct ps_store *store, struct ps_recovery *report, struct ps_fault *fault)
 {
-    bool fresh;
+    enum newness found;
     int rc = open_files(store, fault);
-    rc = rc == 0 ? recovery_choose_meta(store, &store->meta, &fresh, fault) : rc;
+    rc = rc == 0 ? recovery_choose_meta(store, &store->meta, &found, fault) : rc;
     if (rc != 0) {
         return rc;
     }
+    bool fresh = found != NEW_NOT;
     if (fresh && store->options.read_only_check) {
         fault_set(fault, PS_CORRUPT, 0, store->file_path, 0,
                   "no meta: not a store, or an empty one");
@@ -351,8 +399,12 @@ static int open_all(struct ps_store *store, struct ps_recovery *report, struct p
         return rc;
     }
     report->created = fresh;
+    rc = sync_names(store, fault);
+    if (rc != 0) {
+        return rc;
+    }
     if (fresh) {
-        return create(store, fault);
+        return create(store, found, fault);
     }
     token_take(store);
     rc = recover(store, report, fault);
@@ -515,7 +567,7 @@ void ps_set_max_recovery(struct ps_store *store, uint32_t ms)
  * after it. Transactions are kept out by txn_open; the token is free, as checkpoints need it. */
 static int begin_logging(struct ps_store *store)
 {
-    int rc = checkpoint_run(store, false);
+    int rc = ps_rule(RULE_CHECKPOINT_BEFORE_LOGGING) ? checkpoint_run(store, false) : 0;
     if (rc != 0) {
         return rc;
     }
@@ -550,7 +602,8 @@ int ps_set_durability(struct ps_store *store, enum ps_durability level)
     if (rc == 0 && ps_get_durability(store) == PS_NONE && level != PS_NONE) {
         rc = begin_logging(store);
     }
-    if (rc == 0 && level == PS_NONE && ps_get_durability(store) != PS_NONE) {
+    if (rc == 0 && level == PS_NONE && ps_get_durability(store) != PS_NONE &&
+        ps_rule(RULE_LOG_FLUSHED_BEFORE_NONE)) {
         /* Checkpoints without a log still name where it ended: that must be on the device. */
         rc = ps_flush(store, ps_published(store));
     }

@@ -44,6 +44,7 @@
 #include "storage/meta.h"
 #include "storage/page.h"
 #include "storage/pandostore.h"
+#include "storage/rules.h"
 #include "storage/space.h"
 #include "storage/vec.h"
 #include "storage/vfs.h"
@@ -229,7 +230,8 @@ struct ps_store {
     struct space space;
     bool space_open;
     struct log *log;
-    struct meta meta; /* of the last complete checkpoint */
+    struct meta meta;    /* of the last complete checkpoint */
+    unsigned meta_first; /* the one that recovery writes first: 0, A, or 1, B */
 
     /* the writer token and what it guards */
     pthread_mutex_t mu;
@@ -604,7 +606,9 @@ int checkpoint_ask(struct ps_store *store, bool wait);
 uint64_t replay_budget(struct ps_store *store);
 bool checkpoint_due(struct ps_store *store); /* with the token */
 void checkpoint_if_due(struct ps_store *store);
-int meta_write_both(struct ps_store *store, const struct meta *meta, struct state *file_state);
+/* Meta `first` (0: A) and then the other. */
+int meta_write_both(struct ps_store *store, const struct meta *meta, unsigned first,
+                    struct state *file_state);
 bool roots_in_file(const struct state *state);
 void adopt(struct ps_store *store, size_t most);
 int relink_child(struct ps_txn *txn, struct child *child, unsigned level);
@@ -616,7 +620,11 @@ int relink_idle(struct ps_store *store);
 /* ---- recovery (recovery.c, replay.c)
  * ------------------------------------------------------------------ */
 
-int recovery_choose_meta(struct ps_store *store, struct meta *meta, bool *fresh,
+/* Whether a store is to be made: there is none; or its making was interrupted while the first meta
+ * was written, if there is a log. */
+enum newness { NEW_NOT, NEW_BLANK, NEW_TORN };
+
+int recovery_choose_meta(struct ps_store *store, struct meta *meta, enum newness *found,
                          struct ps_fault *fault);
 int recovery_load_state(struct ps_store *store, struct state *state, struct ps_fault *fault);
 int recover(struct ps_store *store, struct ps_recovery *recovery, struct ps_fault *fault);

@@ -19,7 +19,8 @@
 int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct page **page)
 {
     struct ps_store *store = txn->view.store;
-    if (ref_in_arena(child->ref) && child->birth >= txn->base) {
+    if (ref_in_arena(child->ref) &&
+        (child->birth >= txn->base || !ps_rule(RULE_COPY_BEFORE_WRITE))) {
         *page = page_mut(store, child->ref);
         return 0;
     }
@@ -44,7 +45,8 @@ int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct pag
     child->ref = ref;
     child->birth = txn->stamp;
     *page = copy;
-    if (rc == 0 && store->relink_pending > 0 && txn->nsavepoints == 0) {
+    if (rc == 0 && store->relink_pending > 0 &&
+        (txn->nsavepoints == 0 || !ps_rule(RULE_NO_RELINK_IN_SAVEPOINT))) {
         rc = level > 0 ? relink_children(txn, copy) : relink_leaf(txn, copy);
     }
     return rc;

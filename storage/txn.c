@@ -172,17 +172,21 @@ int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
 {
     struct ps_store *store = txn->view.store;
     struct death d = {.ref = ref, .birth = birth, .death = txn->stamp, .pages = pages};
+    uint64_t base = txn->base; /* what was born before, somebody may need */
+    if (txn->nsavepoints > 0 && !ps_rule(RULE_PINNED_SAVEPOINT)) {
+        base = txn->savepoints[0].base;
+    }
     if (!ref_in_arena(ref) && unlikely(!pages_belong(store, ref, pages, birth))) {
         return page_misplaced(store, ref);
     }
-    if (!ref_in_arena(ref) && birth >= txn->base) {
+    if (!ref_in_arena(ref) && birth >= base) {
         file_pages_free(store, ref, birth, pages);
         return 0;
     }
     if (ref_in_arena(ref)) {
         struct slot_side *side = arena_side(&store->arena, ref);
         PS_ASSERT(side->birth == birth && side->death == 0 && side->pages == pages);
-        if (birth >= txn->base) {
+        if (birth >= base) {
             txn->own_slots -= pages;
             arena_free(&store->arena, ref);
             return 0;
@@ -217,6 +221,10 @@ int txn_drop_slot(struct ps_txn *txn, page_ref ref)
     side->death = txn->stamp;
     store->relink_pending--;
     store->stat.relinks++;
+    if (!ps_rule(RULE_RELINK_KEEPS_PAGE)) {
+        d.ref = side->file;
+        return vec_push(&txn->group->deaths, d) ? 0 : PS_NOMEM;
+    }
     return 0;
 }
 
@@ -241,7 +249,7 @@ void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t b
         page_ref ref = group->deaths.at[i].ref;
         if (ref_in_arena(ref)) {
             struct slot_side *side = arena_side(&store->arena, ref);
-            side->death = 0;
+            side->death = ps_rule(RULE_UNDO_RESTORES_DEATHS) ? 0 : side->death;
             store->relink_pending += side->file != 0;
         }
     }
@@ -292,7 +300,7 @@ int ps_savepoint(struct ps_txn *txn)
     }
     txn->nsavepoints++;
     txn_advance(txn);
-    txn->base = txn->stamp;
+    txn->base = ps_rule(RULE_COPY_UNDER_SAVEPOINT) ? txn->stamp : txn->base;
     store->stat.savepoints++;
     return 0;
 }
@@ -341,7 +349,7 @@ int ps_savepoint_rollback(struct ps_txn *txn)
     struct savepoint *s = &txn->savepoints[--txn->nsavepoints];
     txn_undo(store, txn->group, s->born, s->born_file, s->deaths);
     txn->group->ops.n = s->marked ? 0 : s->ops;
-    if (s->marked) {
+    if (s->marked && ps_rule(RULE_MARKS_OF_SAVEPOINTS)) {
         (void)pieces_mark(txn, OP_ROLLBACK, txn->nsavepoints);
     }
     txn->group->nops = s->nops;

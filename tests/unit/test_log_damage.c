@@ -217,6 +217,43 @@ static void a_lost_header_does_not_bring_dead_commits_back(void **state)
     expect_refused(f, &beginning, header);
 }
 
+/* Cuts the header, and a byte of the record's payload, but not the record's own header: what a torn
+ * first sector leaves of a segment that was not synced. */
+static void tear_segment(struct fixture *f, uint64_t position)
+{
+    uint64_t header = position / SEGMENT * SEGMENT;
+
+    memset(bytes_at(f->disk, header), 0, LOG_HEADER_BYTES);
+    bytes_at(f->disk, header + LOG_HEADER_BYTES)[LOG_RECORD_BYTES + 8] ^= 1;
+}
+
+/* It does not validate under its epoch, and yet proves no other one. */
+static void a_torn_first_sector_of_a_segment_that_was_not_synced_is_cut(void **state)
+{
+    struct fixture *f = *state;
+
+    make_log(f, 3, 1);
+    append(f, 3 * SEGMENT, 3); /* pieces in several segments */
+    flush(f);
+    tear_segment(f, f->ends[3].position + 2 * SEGMENT);
+    expect_end(f, &beginning, 3);
+}
+
+static void a_torn_commit_that_begins_a_segment_is_cut(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t seq = 3;
+
+    make_log(f, seq, 1);
+    do {
+        append(f, LEN, seq);
+        seq++;
+    } while (record_of(f, seq) % SEGMENT != LOG_HEADER_BYTES);
+    flush(f);
+    tear_segment(f, record_of(f, seq));
+    expect_end(f, &beginning, seq - 1);
+}
+
 static void a_missing_segment_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -271,6 +308,8 @@ int main(void)
         TEST(damage_of_any_byte_of_a_header_is_refused),
         TEST(a_lone_epoch_with_a_lost_header_is_refused),
         TEST(a_lost_header_does_not_bring_dead_commits_back),
+        TEST(a_torn_first_sector_of_a_segment_that_was_not_synced_is_cut),
+        TEST(a_torn_commit_that_begins_a_segment_is_cut),
         TEST(a_missing_segment_is_refused),
         TEST(records_imitated_in_payloads_prove_nothing),
     };
