@@ -66,8 +66,9 @@ endif
 # ---- flags ----------------------------------------------------------------------------------
 
 PKGS := libevent libevent_pthreads libsystemd
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) jansson 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+TOOL_LIBS := $(shell pkg-config --libs jansson 2>/dev/null)
 TEST_LIBS := -lcmocka
 
 WARN := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
@@ -156,7 +157,7 @@ endef
 .PHONY: FORCE
 FORCE:
 $(FLAGS_STAMP): FORCE
-	$(call stamp,$(CC) $(CFLAGS) / $(LDFLAGS) / $(PKG_LIBS))
+	$(call stamp,$(CC) $(CFLAGS) / $(LDFLAGS) / $(PKG_LIBS) $(TOOL_LIBS))
 $(SOURCES_STAMP): FORCE
 	$(call stamp,$(ALL_SRC))
 
@@ -215,12 +216,12 @@ $(BENCH_SUPPORT_LIB): $(call objects,$(BENCH_SUPPORT_SRC)) $(SOURCES_STAMP)
 $(OUT)/pandod: $(call objects,$(SERVER_SRC) $(PROTOCOL_SRC)) $(STORAGE_LIB) $(SOURCES_STAMP)
 	$(call link,$(PKG_LIBS) -lm)
 $(OUT)/pando-tool: $(call objects,$(TOOL_SRC)) $(STORAGE_LIB) $(SOURCES_STAMP)
-	$(call link,-lm)
+	$(call link,$(TOOL_LIBS) -lm)
 
 TEST_ARCHIVES := $(SUPPORT_LIB) $(if $(RULES),,$(SERVER_LIB)) $(PROTOCOL_LIB) $(STORAGE_LIB)
 
 $(UNIT_BIN): $(OUT)/%: $(OBJ)/%.o $(TEST_ARCHIVES) $(SOURCES_STAMP)
-	$(call link,$(TEST_LIBS) $(PKG_LIBS) -lm)
+	$(call link,$(TEST_LIBS) $(PKG_LIBS) $(TOOL_LIBS) -lm)
 
 FUZZ_LMDB_BIN := $(OUT)/tests/fuzz/fuzz_lmdb
 FUZZER_MAIN := $(if $(filter fuzzer,$(SAN)),-fsanitize=fuzzer)
@@ -258,10 +259,10 @@ $(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES
 
 # ---- packages -------------------------------------------------------------------------------
 
-DEPS := gcc libc6-dev pkg-config libevent-dev libsystemd-dev
+DEPS := gcc libc6-dev pkg-config libevent-dev libjansson-dev libsystemd-dev
 DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck libcmocka-dev \
              libfuse3-dev e2fsprogs mount python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
-             wamerican-huge procps liblmdb-dev \
+             wamerican-huge procps liblmdb-dev lmdb-utils \
              systemd strace debootstrap buildah podman runc python3-yaml
 DEPS_BENCH := liblmdb-dev linux-perf python3 redis-server redis-tools
 

@@ -1,50 +1,88 @@
 /*
- * check.c - the full check of a checkpoint in the file.
+ * check.c - the full check of a checkpoint in the file, and the figures it yields.
  *
  * Every page of the state is read and verified whatever was verified before; keys ascend and stay
  * within what the parent says, and are found by the prefix and head that stand for them; counts and
  * overflow flags are what the parents say; every page is reached exactly once; and the space map
  * says of every page whether it was reached.
  *
+ * Nodes are copied before they are checked and taken apart: what another process writes meanwhile
+ * (inspect.h) may make findings, but cannot lead anywhere. Of runs, only their bytes are looked at.
+ *
  * Threads: any; holds back checkpoints while it runs, nothing else.
  */
 #include <inttypes.h>
 #include <stdarg.h>
 
+#include "storage/inspect.h"
 #include "storage/node.h"
 #include "storage/overflow.h"
 #include "storage/store.h"
 
+#define PROGRESS_PAGES 256u
+
+/* What is needed while a node of one level is worked on. */
+struct frame {
+    uint8_t *room; /* of all of it */
+    struct page *page;
+    uint8_t *keys[2], *next;
+};
+
 struct check {
     struct ps_store *store;
-    void (*report)(void *arg, const char *line);
-    void *arg;
+    const struct ps_watch *watch;
+    struct ps_figures *figures;
+    struct ps_tree_figures tree; /* the one that is walked */
+    struct frame frames[TREE_MAX_LEVELS];
     uint64_t *seen;
     uint64_t pages;
-    uint64_t findings;
+    uint64_t done, shown, whole; /* pages reached; at the last report; to be reached */
+    bool stopped;
 };
 
 static void finding(struct check *c, page_ref page, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static void finding(struct check *c, page_ref page, const char *format, ...)
 {
-    char what[256];
-    char line[600];
+    char what[sizeof((struct ps_fault *)0)->what - 32];
     va_list args;
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    snprintf(line, sizeof line, "%s: offset %" PRIu64 " (page %" PRIu64 "): %s",
-             c->store->file_path, page << c->store->page_shift, page, what);
-    c->findings++;
-    if (c->report != NULL) {
-        c->report(c->arg, line);
+    c->figures->findings++;
+    if (c->watch->finding != NULL) {
+        struct ps_fault fault;
+        fault_set(&fault, PS_CORRUPT, 0, c->store->file_path, page << c->store->page_shift,
+                  "page %" PRIu64 ": %s", page, what);
+        c->watch->finding(c->watch->arg, &fault);
     }
+}
+
+/* What a function that checks by itself has found: its text names the page. */
+static void finding_of_fault(struct check *c)
+{
+    struct ps_fault fault;
+    ps_last_fault(c->store, &fault);
+    c->figures->findings++;
+    if (c->watch->finding != NULL) {
+        c->watch->finding(c->watch->arg, &fault);
+    }
+}
+
+static void progress(struct check *c, uint64_t pages)
+{
+    c->done += pages;
+    if (c->watch->progress == NULL || c->done - c->shown < PROGRESS_PAGES) {
+        return;
+    }
+    c->shown = c->done;
+    c->stopped = c->stopped || !c->watch->progress(c->watch->arg, c->done, c->whole);
 }
 
 /* Notes that pages are in use; false if they were before. */
 static bool reach(struct check *c, page_ref first, uint64_t pages, const char *what)
 {
+    progress(c, pages);
     for (page_ref page = first; page < first + pages; page++) {
         if (page >= c->pages) {
             finding(c, page, "%s outside the file", what);
@@ -67,20 +105,35 @@ static int order_of(struct ps_slice a, struct ps_slice b)
     return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
 }
 
+static void count_run(struct check *c, const struct run_ref *run, uint64_t pages)
+{
+    struct ps_tree_figures *t = &c->tree;
+    if (run_is_long(run->len)) {
+        t->long_runs++;
+        t->long_run_pages += pages;
+        t->long_run_bytes += run->len;
+    } else {
+        t->runs++;
+        t->run_pages += pages;
+        t->run_bytes += run->len;
+    }
+}
+
 static void check_run(struct check *c, const struct run_ref *run)
 {
     if (run->ref == 0) {
         return;
     }
     if (run_verify(c->store, run) != 0) {
-        struct ps_fault fault;
-        ps_last_fault(c->store, &fault);
-        finding(c, run->ref, "%s", fault.what);
+        finding_of_fault(c);
         if (run->len > PS_MAX_VALUE) {
             return;
         }
     }
-    reach(c, run->ref, run_pages(run->len, c->store->page_shift), "an overflow run");
+    uint64_t pages = run_pages(run->len, c->store->page_shift);
+    if (reach(c, run->ref, pages, "an overflow run")) {
+        count_run(c, run, pages);
+    }
 }
 
 struct found {
@@ -91,80 +144,140 @@ struct found {
 static struct found check_node(struct check *c, const struct child *child, unsigned level,
                                const struct ps_slice *low, const struct ps_slice *high);
 
-static void check_child(struct check *c, const struct page *p, unsigned i, unsigned level,
+static void check_child(struct check *c, const struct frame *f, unsigned i, unsigned level,
                         struct ps_slice key, const struct ps_slice *low,
                         const struct ps_slice *high, struct found *sum)
 {
+    const struct page *p = f->page;
     struct child child;
     node_child(p, i, &child);
-    uint8_t *keybuf = malloc(c->store->page_size);
     struct node_entry next;
     const struct ps_slice *end = high;
-    if (keybuf != NULL && i + 1u < p->count && node_read(c->store, p, i + 1, keybuf, &next) == 0) {
+    if (i + 1u < p->count && node_read(c->store, p, i + 1, f->next, &next) == 0) {
         end = &next.key;
     }
     struct found below = check_node(c, &child, level - 1, i == 0 ? low : &key, end);
+    if (c->stopped) {
+        return;
+    }
     if (below.entries != child_entries(&child)) {
-        finding(c, p->number, "entry %u says that page %llu has %llu entries, it has %llu", i,
-                (unsigned long long)child.ref, (unsigned long long)child_entries(&child),
-                (unsigned long long)below.entries);
+        finding(c, p->number,
+                "entry %u says that page %" PRIu64 " has %" PRIu64 " entries, it has %" PRIu64, i,
+                child.ref, child_entries(&child), below.entries);
     }
     if (below.overflow && !(child.count & CHILD_OVERFLOW)) {
         finding(c, p->number, "entry %u says that nothing below overflows", i);
     }
     sum->entries += below.entries;
     sum->overflow = sum->overflow || below.overflow;
-    free(keybuf);
+}
+
+/* The children of a branch lie side by side as a rule: each such row is read ahead at once. */
+static void read_ahead(struct check *c, const struct page *p)
+{
+    const struct ps_vfs *vfs = c->store->vfs;
+    page_ref first = 0;
+    uint64_t pages = 0;
+    for (unsigned i = 0; i <= p->count; i++) {
+        struct child child = {0};
+        if (i < p->count) {
+            node_child(p, i, &child);
+        }
+        if (i < p->count && pages > 0 && child.ref == first + pages) {
+            pages++;
+            continue;
+        }
+        if (pages > 1) {
+            vfs->prefetch(vfs->ctx, page_at(c->store, first),
+                          (size_t)pages << c->store->page_shift);
+        }
+        first = child.ref;
+        pages = 1;
+    }
+}
+
+/* The child's page, copied into the frame of its level and sound in itself. */
+static bool take_node(struct check *c, const struct child *child, unsigned level)
+{
+    struct frame *f = &c->frames[level];
+    uint32_t size = c->store->page_size;
+    if (f->room == NULL) {
+        f->room = malloc((size_t)size * 4);
+        if (f->room == NULL) {
+            finding(c, child->ref, "no memory to check it");
+            return false;
+        }
+        f->page = (struct page *)(void *)f->room;
+        f->keys[0] = f->room + size;
+        f->keys[1] = f->keys[0] + size;
+        f->next = f->keys[1] + size;
+    }
+    memcpy(f->page, page_at(c->store, child->ref), size);
+    const char *problem = page_problem(c->store, f->page, child, level);
+    if (problem != NULL) {
+        finding(c, child->ref, "%s",
+                lost_within(c->store, child->ref, 1) ? "cannot be read" : problem);
+        return false;
+    }
+    if (level == 0) {
+        c->tree.leaves++;
+        c->tree.leaf_bytes += node_used(f->page, size);
+    } else {
+        c->tree.branches++;
+        c->tree.branch_bytes += node_used(f->page, size);
+        read_ahead(c, f->page);
+    }
+    return true;
+}
+
+static void check_order(struct check *c, page_ref ref, unsigned i, struct ps_slice key,
+                        const struct ps_slice *before, const struct ps_slice *low,
+                        const struct ps_slice *high)
+{
+    if (before != NULL && order_of(*before, key) >= 0) {
+        finding(c, ref, "entry %u is not greater than the one before", i);
+    }
+    if ((low != NULL && order_of(key, *low) < 0) || (high != NULL && order_of(key, *high) >= 0)) {
+        finding(c, ref, "entry %u is outside what the parent says", i);
+    }
 }
 
 static struct found check_node(struct check *c, const struct child *child, unsigned level,
                                const struct ps_slice *low, const struct ps_slice *high)
 {
     struct found sum = {0};
-    if (!reach(c, child->ref, 1, "a node")) {
+    if (!reach(c, child->ref, 1, "a node") || !take_node(c, child, level)) {
         return sum;
     }
-    if (page_verify(c->store, child, level) != 0) {
-        struct ps_fault fault;
-        ps_last_fault(c->store, &fault);
-        finding(c, child->ref, "%s", fault.what);
-        return sum;
-    }
-    const struct page *p = page_at(c->store, child->ref);
-    uint8_t *bufs[2] = {malloc(c->store->page_size), malloc(c->store->page_size)};
+    const struct frame *f = &c->frames[level];
+    const struct page *p = f->page;
     struct ps_slice before = {0};
     bool have_before = false;
-    for (unsigned i = 0; i < p->count && bufs[0] != NULL && bufs[1] != NULL; i++) {
+    for (unsigned i = 0; i < p->count && !c->stopped; i++) {
         struct run_ref key_run, value_run;
         node_runs(p, i, &key_run, &value_run);
         check_run(c, &key_run);
         check_run(c, &value_run);
         sum.overflow = sum.overflow || key_run.ref != 0 || value_run.ref != 0;
         struct node_entry e;
-        if (node_read(c->store, p, i, bufs[i % 2], &e) != 0) {
+        if (node_read(c->store, p, i, f->keys[i % 2], &e) != 0) {
             continue;
         }
         bool keyed = level == 0 || i > 0;
         if (keyed && !node_holds(p, i, e.key)) {
             finding(c, child->ref, "entry %u is searched for by another key than it has", i);
         }
-        if (keyed && have_before && order_of(before, e.key) >= 0) {
-            finding(c, child->ref, "entry %u is not greater than the one before", i);
-        }
-        if (keyed && ((low != NULL && order_of(e.key, *low) < 0) ||
-                      (high != NULL && order_of(e.key, *high) >= 0))) {
-            finding(c, child->ref, "entry %u is outside what the parent says", i);
+        if (keyed) {
+            check_order(c, child->ref, i, e.key, have_before ? &before : NULL, low, high);
         }
         before = e.key;
         have_before = keyed;
         if (level > 0) {
-            check_child(c, p, i, level, e.key, low, high, &sum);
+            check_child(c, f, i, level, e.key, low, high, &sum);
         } else {
             sum.entries++;
         }
     }
-    free(bufs[0]);
-    free(bufs[1]);
     return sum;
 }
 
@@ -176,13 +289,16 @@ static void check_map(struct check *c)
         for (size_t i = 0; i < store->space.levels[level].n; i++) {
             page_ref ref = store->space.levels[level].at[i].ref;
             if (ref != 0) {
+                c->figures->map_pages++;
                 reach(c, ref, 1, "a page of the space map");
             }
         }
     }
-    for (page_ref page = META_RESERVED >> store->page_shift; page < c->pages; page++) {
+    for (page_ref page = c->figures->reserved; page < c->pages; page++) {
         bool seen = (c->seen[page / 64] >> (page % 64)) & 1;
-        if (seen != space_is_live(&store->space, page)) {
+        bool live = space_is_live(&store->space, page);
+        c->figures->free_pages += !live;
+        if (seen != live) {
             finding(c, page,
                     seen ? "in use, and free in the space map"
                          : "free, and in use in the space map");
@@ -191,37 +307,70 @@ static void check_map(struct check *c)
     pthread_mutex_unlock(&store->space.mu);
 }
 
-static int check_all(struct check *c)
+static void check_tree(struct check *c, ps_tree id, const struct tree_root *t,
+                       void (*tree)(void *arg, const struct ps_tree_figures *tree))
+{
+    struct ps_tree_figures *figures = &c->tree;
+    *figures = (struct ps_tree_figures){.tree = id, .name = {t->name->bytes, t->name->len}};
+    if (t->root.ref != 0) {
+        figures->levels = t->level + 1u;
+        struct found found = check_node(c, &t->root, t->level, NULL, NULL);
+        figures->entries = found.entries;
+        if (!c->stopped && found.entries != child_entries(&t->root)) {
+            finding(c, t->root.ref,
+                    "tree '%.*s' has %" PRIu64 " entries, the catalogue says %" PRIu64,
+                    t->name->len > 80 ? 80 : t->name->len, t->name->bytes, found.entries,
+                    child_entries(&t->root));
+        }
+    }
+    c->figures->trees++;
+    c->figures->leaves += figures->leaves;
+    c->figures->branches += figures->branches;
+    c->figures->run_pages += figures->run_pages;
+    c->figures->long_run_pages += figures->long_run_pages;
+    if (tree != NULL && !c->stopped) {
+        tree(c->watch->arg, figures);
+    }
+}
+
+static int check_all(struct check *c, void (*tree)(void *arg, const struct ps_tree_figures *tree))
 {
     struct ps_store *store = c->store;
     c->pages = space_pages(&store->space);
+    c->whole = c->pages - space_free_pages(&store->space);
+    c->figures->page_size = store->page_size;
+    c->figures->pages = c->pages;
+    c->figures->reserved = META_RESERVED >> store->page_shift;
     c->seen = calloc((size_t)c->pages / 64 + 1, 8);
     if (c->seen == NULL) {
         return PS_NOMEM;
     }
     const struct state *state = store->file_state;
-    for (uint32_t i = 0; i < state->ntrees; i++) {
-        const struct tree_root *t = &state->trees[i];
-        if (t->name == NULL || t->root.ref == 0) {
-            continue;
-        }
-        struct found found = check_node(c, &t->root, t->level, NULL, NULL);
-        if (found.entries != child_entries(&t->root)) {
-            finding(c, t->root.ref, "tree '%.*s' has %llu entries, the catalogue says %llu",
-                    t->name->len, t->name->bytes, (unsigned long long)found.entries,
-                    (unsigned long long)child_entries(&t->root));
+    for (uint32_t i = 0; i < state->ntrees && !c->stopped; i++) {
+        if (state->trees[i].name != NULL) {
+            check_tree(c, i, &state->trees[i], tree);
         }
     }
     const struct run_ref *catalogue = &store->meta.catalogue;
-    reach(c, catalogue->ref, plain_pages(catalogue->len, store->page_shift), "the catalogue");
-    check_map(c);
+    c->figures->catalogue_pages = plain_pages(catalogue->len, store->page_shift);
+    if (!c->stopped) {
+        reach(c, catalogue->ref, c->figures->catalogue_pages, "the catalogue");
+        check_map(c);
+    }
     free(c->seen);
-    return c->findings == 0 ? 0 : PS_CORRUPT;
+    for (unsigned level = 0; level < TREE_MAX_LEVELS; level++) {
+        free(c->frames[level].room);
+    }
+    return c->stopped ? PS_ENDED : c->figures->findings == 0 ? 0 : PS_CORRUPT;
 }
 
-int ps_check(struct ps_store *store, void (*report)(void *arg, const char *line), void *arg)
+int ps_survey(struct ps_store *store, const struct ps_watch *watch,
+              void (*tree)(void *arg, const struct ps_tree_figures *tree),
+              struct ps_figures *figures)
 {
-    struct check c = {.store = store, .report = report, .arg = arg};
+    static const struct ps_watch nobody;
+    struct check c = {.store = store, .watch = watch == NULL ? &nobody : watch, .figures = figures};
+    *figures = (struct ps_figures){0};
     if (!store->options.read_only_check) {
         int rc = checkpoint_ask(store, true);
         if (rc != 0) {
@@ -230,8 +379,31 @@ int ps_check(struct ps_store *store, void (*report)(void *arg, const char *line)
     }
     pthread_mutex_lock(&store->checkpoint_mu);
     uint64_t losses = losses_ended(store);
-    int rc = check_all(&c);
+    int rc = check_all(&c, tree);
     rc = lost_since(store, losses) ? lost_report(store) : rc;
     pthread_mutex_unlock(&store->checkpoint_mu);
     return rc;
+}
+
+/* Findings as lines. */
+struct lines {
+    void (*report)(void *arg, const char *line);
+    void *arg;
+};
+
+static void report_line(void *arg, const struct ps_fault *fault)
+{
+    const struct lines *lines = arg;
+    char line[600];
+    snprintf(line, sizeof line, "%s: offset %" PRIu64 ": %s", fault->file, fault->offset,
+             fault->what);
+    lines->report(lines->arg, line);
+}
+
+int ps_check(struct ps_store *store, void (*report)(void *arg, const char *line), void *arg)
+{
+    struct lines lines = {report, arg};
+    struct ps_watch watch = {.finding = report == NULL ? NULL : report_line, .arg = &lines};
+    struct ps_figures figures;
+    return ps_survey(store, &watch, NULL, &figures);
 }

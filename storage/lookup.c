@@ -35,6 +35,16 @@ int ps_tree_find(struct ps_view *view, struct ps_slice name, ps_tree *tree)
     return nothing_there(view);
 }
 
+int ps_tree_name(struct ps_view *view, ps_tree tree, struct ps_slice *name)
+{
+    const struct state *state = view->state;
+    if (state == NULL || tree >= state->ntrees || state->trees[tree].name == NULL) {
+        return nothing_there(view);
+    }
+    *name = (struct ps_slice){state->trees[tree].name->bytes, state->trees[tree].name->len};
+    return 0;
+}
+
 /* The value of entry i of a leaf. */
 static int value_of(struct ps_store *store, const struct page *leaf, unsigned i,
                     struct ps_slice *value)

@@ -111,3 +111,11 @@ int meta_decode(const uint8_t buf[META_BYTES], struct meta *m)
     memcpy(m->id, d.id, sizeof m->id);
     return 0;
 }
+
+int meta_choose(const struct meta metas[2], const int rc[2])
+{
+    if (rc[0] != 0 || rc[1] != 0) {
+        return rc[0] == 0 ? 0 : rc[1] == 0 ? 1 : -1;
+    }
+    return metas[1].stamp > metas[0].stamp ? 1 : 0;
+}

@@ -46,4 +46,8 @@ void meta_encode(const struct meta *meta, uint8_t buf[META_BYTES]);
  * PS_VERSION. */
 int meta_decode(const uint8_t buf[META_BYTES], struct meta *meta);
 
+/* Which of two metas opening takes, given what decoding them answered: the newest valid one. -1:
+ * neither is valid. */
+int meta_choose(const struct meta metas[2], const int rc[2]);
+
 #endif

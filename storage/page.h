@@ -87,6 +87,7 @@ struct child {
     uint64_t count; /* entries below; CHILD_OVERFLOW: some leaf or branch below may have runs */
 };
 #define CHILD_OVERFLOW (UINT64_C(1) << 63)
+#define COUNT_UNKNOWN  UINT64_MAX /* of a page that is looked at without its parent */
 
 static inline uint64_t child_entries(const struct child *c)
 {

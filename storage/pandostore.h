@@ -102,6 +102,7 @@ struct ps_options {
     uint64_t max_snapshot_ms; /* a snapshot held for longer is ended: see below. 0: never */
     bool manual_checkpoint;   /* no checkpoint thread: only ps_checkpoint() and when full */
     bool read_only_check;     /* open for pando-tool: recover nothing, write nothing */
+    bool without_lock;        /* with it: beside a process that has it open (storage/inspect.h) */
     const struct ps_vfs *vfs; /* NULL: the operating system */
     /* Called after states were published (rc 0: everything up to seq is) or dropped (rc < 0:
      * everything after seq that was not yet published is gone, outcome PS_UNKNOWN). Called on the
@@ -240,6 +241,8 @@ void ps_view_resume(struct ps_view *view);
 
 /* A tree's number by its name: 0 or PS_NOTFOUND. */
 int ps_tree_find(struct ps_view *view, struct ps_slice name, ps_tree *tree);
+/* The name of a tree: 0 or PS_NOTFOUND. Numbers are below PS_MAX_TREES. */
+int ps_tree_name(struct ps_view *view, ps_tree tree, struct ps_slice *name);
 
 /* The value of a key: 0 or PS_NOTFOUND (also for a tree that does not exist in this view). */
 int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_slice *value);

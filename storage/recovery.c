@@ -68,7 +68,8 @@ int recovery_choose_meta(struct ps_store *store, struct meta *meta, enum newness
     if (*found != NEW_NOT) {
         return 0;
     }
-    if (rc[0] != 0 && rc[1] != 0) {
+    int k = meta_choose(metas, rc);
+    if (k < 0) {
         int code = rc[0] == PS_VERSION || rc[1] == PS_VERSION ? PS_VERSION : PS_CORRUPT;
         fault_set(fault, code, 0, store->file_path, 0,
                   code == PS_VERSION ? "another format version" : "neither meta is valid");
@@ -81,7 +82,6 @@ int recovery_choose_meta(struct ps_store *store, struct meta *meta, enum newness
                   "the metas are those of two stores");
         return PS_CORRUPT;
     }
-    unsigned k = rc[0] != 0 ? 1 : rc[1] != 0 ? 0 : metas[1].stamp > metas[0].stamp ? 1 : 0;
     *meta = metas[k];
     store->meta_first = k;
     if (rc[1 - k] != 0 ? ps_rule(RULE_DAMAGED_META_FIRST) : !ps_rule(RULE_TAKEN_META_FIRST)) {
@@ -89,7 +89,7 @@ int recovery_choose_meta(struct ps_store *store, struct meta *meta, enum newness
     }
     if (rc[1 - k] != 0) {
         store_message(store, 1, "%s: meta %c is damaged (%s), using meta %c", store->file_path,
-                      'B' - (int)k, ps_strerror(rc[1 - k]), 'A' + (int)k);
+                      'B' - k, ps_strerror(rc[1 - k]), 'A' + k);
     }
     return 0;
 }

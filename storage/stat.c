@@ -57,8 +57,12 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
     stat->trees = 0;
     stat->entries = 0;
     for (uint32_t i = 0; i < state->ntrees; i++) {
-        stat->trees += state->trees[i].name != NULL;
-        stat->entries += child_entries(&state->trees[i].root);
+        const struct tree_root *t = &state->trees[i];
+        stat->trees += t->name != NULL;
+        stat->entries += child_entries(&t->root);
+        if (t->root.ref != 0 && stat->depth_max < t->level + 1u) {
+            stat->depth_max = t->level + 1u;
+        }
     }
     stat->published_seq = state->seq;
     stat->durable_seq = ps_durable(store);

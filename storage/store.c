@@ -1,5 +1,5 @@
 /*
- * store.c - opening, closing, and settings of an open store.
+ * store.c - opening and closing (settings of an open store: settings.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,14 +9,13 @@
 
 #include "storage/store.h"
 
-#define DEFAULT_DIRTY       (UINT64_C(256) << 20)
-#define DEFAULT_MAP         (UINT64_C(1) << 40)
-#define DEFAULT_SEGMENT     (UINT64_C(16) << 20)
-#define DEFAULT_RECOVERY_MS 1000u
-#define LEAST_SLOTS         64u
-#define REPLAY_SLOTS        96u /* with which any single put can be replayed, however small */
-#define REPLAY_RUNS         6u  /* the arena has become: so many slots and longest runs */
-#define FIRST_GROWTH        (UINT64_C(1) << 20)
+#define DEFAULT_DIRTY   (UINT64_C(256) << 20)
+#define DEFAULT_MAP     (UINT64_C(1) << 40)
+#define DEFAULT_SEGMENT (UINT64_C(16) << 20)
+#define LEAST_SLOTS     64u
+#define REPLAY_SLOTS    96u /* with which any single put can be replayed, however small */
+#define REPLAY_RUNS     6u  /* the arena has become: so many slots and longest runs */
+#define FIRST_GROWTH    (UINT64_C(1) << 20)
 
 static char *join(const char *dir, const char *name)
 {
@@ -95,6 +94,28 @@ static struct ps_store *store_alloc(const char *dir, const struct ps_options *op
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static int take_lock(struct ps_store *store, int flags, struct ps_fault *fault)
+{
+    const struct ps_vfs *vfs = store->vfs;
+    char *lock = join(store->dir, "LOCK");
+    if (lock == NULL) {
+        return PS_NOMEM;
+    }
+    store->lock_fd = vfs->open(vfs->ctx, lock, flags, 0666);
+    int err = store->lock_fd < 0 ? store->lock_fd : vfs->lock(vfs->ctx, store->lock_fd);
+    int rc = 0;
+    if (err == -EWOULDBLOCK) {
+        rc = PS_LOCKED;
+        fault_set(fault, rc, err, lock, 0, "the directory is in use by another process");
+    } else if (err == -ENOENT && store->options.read_only_check) {
+        rc = 0; /* a copy of the data: nobody has it open */
+    } else if (err != 0) {
+        rc = fail_at(fault, err, lock, "opening");
+    }
+    free(lock);
+    return rc;
+}
+
 static int open_files(struct ps_store *store, struct ps_fault *fault)
 {
     const struct ps_vfs *vfs = store->vfs;
@@ -105,20 +126,8 @@ static int open_files(struct ps_store *store, struct ps_fault *fault)
             return fail_at(fault, err, store->dir, "making the directory");
         }
     }
-    char *lock = join(store->dir, "LOCK");
-    if (lock == NULL) {
-        return PS_NOMEM;
-    }
     int flags = only_look ? O_RDONLY : O_RDWR | O_CREAT;
-    store->lock_fd = vfs->open(vfs->ctx, lock, flags, 0666);
-    int err = store->lock_fd < 0 ? store->lock_fd : vfs->lock(vfs->ctx, store->lock_fd);
-    if (err == -EWOULDBLOCK) {
-        fault_set(fault, PS_LOCKED, err, lock, 0, "the directory is in use by another process");
-        free(lock);
-        return PS_LOCKED;
-    }
-    int rc = err != 0 ? fail_at(fault, err, lock, "opening") : 0;
-    free(lock);
+    int rc = only_look && store->options.without_lock ? 0 : take_lock(store, flags, fault);
     if (rc == 0) {
         store->fd = vfs->open(vfs->ctx, store->file_path, flags, 0666);
         if (store->fd < 0) {
@@ -458,6 +467,44 @@ int ps_open(const char *dir, const struct ps_options *options, struct ps_store *
     return 0;
 }
 
+/* No state, and any page may be part of something. */
+static int believe_nothing(struct ps_store *store, uint64_t pages)
+{
+    atomic_store(&store->file_pages, pages);
+    atomic_store(&store->file_keys, true);
+    store->loaded_stamp = UINT64_MAX;
+    memset((void *)store->mapped, 0xff, (size_t)pages / 8 + 1);
+    store->space_open = true;
+    int rc = space_init(&store->space, store->vfs, store->fd, store->page_shift,
+                        META_RESERVED >> store->page_shift, pages);
+    struct state *nothing = rc == 0 ? state_new(store) : NULL;
+    atomic_store(&store->published, nothing);
+    return rc == 0 && nothing == NULL ? PS_NOMEM : rc;
+}
+
+int store_open_damaged(const char *dir, uint32_t page_size, struct ps_store **out,
+                       struct ps_fault *fault)
+{
+    struct ps_options options = {.read_only_check = true, .page_size = page_size};
+    struct ps_store *store = store_alloc(dir, &options);
+    uint64_t bytes = 0;
+    *out = NULL;
+    if (store == NULL || store->readers == NULL || store->file_path == NULL) {
+        return PS_NOMEM;
+    }
+    int rc = open_files(store, fault);
+    rc = rc == 0 ? errno_code(store->vfs->size(store->vfs->ctx, store->fd, &bytes)) : rc;
+    rc = rc == 0 ? open_memory(store) : rc;
+    rc = rc == 0 ? map_file(store, fault) : rc;
+    rc = rc == 0 ? believe_nothing(store, bytes >> store->page_shift) : rc;
+    if (rc != 0) {
+        (void)ps_close(store, false);
+        return rc;
+    }
+    *out = store;
+    return 0;
+}
+
 /* ---- closing --------------------------------------------------------------------------------- */
 
 static void free_groups(struct group *g)
@@ -552,67 +599,5 @@ int ps_close(struct ps_store *store, bool checkpoint)
         (void)vfs->close(vfs->ctx, store->lock_fd);
     }
     release_memory(store);
-    return rc;
-}
-
-/* ---- settings and statistics ------------------------------------------------------------------
- */
-
-void ps_set_max_recovery(struct ps_store *store, uint32_t ms)
-{
-    atomic_store(&store->max_recovery_ms, ms == 0 ? DEFAULT_RECOVERY_MS : ms);
-}
-
-/* From no log to a log: what is not in the log has to be in the file first, and the log goes on
- * after it. Transactions are kept out by txn_open; the token is free, as checkpoints need it. */
-static int begin_logging(struct ps_store *store)
-{
-    int rc = ps_rule(RULE_CHECKPOINT_BEFORE_LOGGING) ? checkpoint_run(store, false) : 0;
-    if (rc != 0) {
-        return rc;
-    }
-    struct ps_fault fault = {0};
-    store->log_allowance = 0;
-    pthread_mutex_lock(&store->log_mu);
-    pthread_mutex_lock(&store->mu);
-    struct log_pos pos = store->file_state->pos;
-    pthread_mutex_unlock(&store->mu);
-    rc = log_start(store->log, &pos, &fault);
-    if (rc == 0) {
-        log_end(store->log, &store->log_end);
-    }
-    pthread_mutex_unlock(&store->log_mu);
-    return rc == 0 ? 0
-                   : store_fault(store, rc, fault.sys_errno, fault.file, fault.offset, "%s",
-                                 fault.what);
-}
-
-int ps_set_durability(struct ps_store *store, enum ps_durability level)
-{
-    pthread_mutex_lock(&store->mu);
-    while (store->token_taken || store->txn_open) {
-        pthread_cond_wait(&store->cond, &store->mu);
-    }
-    store->txn_open = true; /* nobody executes; what was executed is published, or dropped */
-    while (store->unpublished > 0) {
-        pthread_cond_wait(&store->cond, &store->mu);
-    }
-    int rc = store->poisoned;
-    pthread_mutex_unlock(&store->mu);
-    if (rc == 0 && ps_get_durability(store) == PS_NONE && level != PS_NONE) {
-        rc = begin_logging(store);
-    }
-    if (rc == 0 && level == PS_NONE && ps_get_durability(store) != PS_NONE &&
-        ps_rule(RULE_LOG_FLUSHED_BEFORE_NONE)) {
-        /* Checkpoints without a log still name where it ended: that must be on the device. */
-        rc = ps_flush(store, ps_published(store));
-    }
-    if (rc == 0) {
-        atomic_store(&store->durability, (int)level);
-    }
-    pthread_mutex_lock(&store->mu);
-    store->txn_open = false;
-    pthread_cond_broadcast(&store->cond);
-    pthread_mutex_unlock(&store->mu);
     return rc;
 }

@@ -182,6 +182,8 @@ struct reader_info {
 #define MARK_ENDED   UINT64_C(1)         /* too old: its reads answer PS_ENDED */
 #define FILE_RESERVE 64u /* pages of the file kept for checkpoints and deletes on a full disk */
 
+#define DEFAULT_RECOVERY_MS 1000u
+
 /* Pages that wait for one pinned stamp to go. */
 struct holder {
     uint64_t stamp;
@@ -326,6 +328,13 @@ struct ps_store {
     struct ps_snapshot_info *listing; /* scratch: room for all; mu */
 };
 
+/* ---- opening (store.c) ---------------------------------------------------------------------- */
+
+/* The files of a store of which nothing is believed, mapped, so that pages can be looked at; there
+ * is no state, and the space map says that all pages are free. */
+int store_open_damaged(const char *dir, uint32_t page_size, struct ps_store **store,
+                       struct ps_fault *fault);
+
 /* ---- pages (verify.c) ---------------------------------------------------------------------- */
 
 static inline const struct page *page_at(const struct ps_store *store, page_ref ref)
@@ -355,6 +364,10 @@ static inline bool run_is_verified(const struct ps_store *store, const struct pa
 }
 
 int page_verify(struct ps_store *store, const struct child *child, unsigned level);
+/* What is wrong with a page, or a copy of it, that should be this child; NULL: nothing. Its count
+ * may be COUNT_UNKNOWN. */
+const char *page_problem(struct ps_store *store, const struct page *p, const struct child *child,
+                         unsigned level);
 int run_verify(struct ps_store *store, const struct run_ref *run);
 /* Bytes [from, to) of a long run, but what was checked before. */
 int run_verify_part(struct ps_store *store, const struct run_ref *run, uint64_t from, uint64_t to);

@@ -217,6 +217,9 @@ static const char *node_problem(struct ps_store *store, const struct page *p,
     if (sums.bytes + p->dead != size - p->heap) {
         return "cells overlap, or leave bytes that nothing accounts for";
     }
+    if (child->count == COUNT_UNKNOWN) {
+        return NULL;
+    }
     if (sums.entries != child_entries(child)) {
         return "not as many entries as the page above says";
     }
@@ -226,6 +229,21 @@ static const char *node_problem(struct ps_store *store, const struct page *p,
     return NULL;
 }
 
+const char *page_problem(struct ps_store *store, const struct page *p, const struct child *child,
+                         unsigned level)
+{
+    if (p->crc != page_crc(p, store->page_size)) {
+        return "checksum does not match";
+    }
+    if (p->number != child->ref || p->birth != child->birth) {
+        return "stale or misplaced page (number or birth is another's)";
+    }
+    if (p->kind != (level == 0 ? PAGE_LEAF : PAGE_BRANCH) || p->level != level) {
+        return "wrong kind or level";
+    }
+    return node_problem(store, p, child);
+}
+
 int page_verify(struct ps_store *store, const struct child *child, unsigned level)
 {
     page_ref ref = child->ref;
@@ -233,18 +251,7 @@ int page_verify(struct ps_store *store, const struct child *child, unsigned leve
     if (!pages_belong(store, ref, 1, child->birth)) {
         return damaged(store, ref, child->birth, "outside the file, or free or used again");
     }
-    const struct page *p = page_at(store, ref);
-    if (p->crc != page_crc(p, store->page_size)) {
-        return damaged(store, ref, child->birth, "checksum does not match");
-    }
-    if (p->number != ref || p->birth != child->birth) {
-        return damaged(store, ref, child->birth,
-                       "stale or misplaced page (number or birth is another's)");
-    }
-    if (p->kind != (level == 0 ? PAGE_LEAF : PAGE_BRANCH) || p->level != level) {
-        return damaged(store, ref, child->birth, "wrong kind or level");
-    }
-    const char *problem = node_problem(store, p, child);
+    const char *problem = page_problem(store, page_at(store, ref), child, level);
     if (problem != NULL) {
         return damaged(store, ref, child->birth, problem);
     }

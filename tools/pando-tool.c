@@ -1,108 +1,67 @@
 /*
- * pando-tool.c - looks at a store from outside: `check` and `stat`.
+ * pando-tool.c - looks at a store from outside, and moves data in and out.
  *
  * Invariants:
- *  1. Nothing in the directory is changed: stores are opened with read_only_check.
- *  2. Exit status: 0 clean, 1 findings, 2 wrong usage or a store that cannot be opened.
+ *  1. Exit status: 0 fine, 1 damage or differences, 2 a mistake in the call or it could not be
+ * done.
+ *  2. What the commands are, take and need is in one table (tool_commands.c).
  *
- * Threads: one. A crash leaves nothing behind.
+ * Threads: one.
  */
 #include "tools/tool.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-static const struct command {
-    const char *name;
-    int (*run)(struct ps_store *store, const char *dir);
-    const char *help;
-} commands[] = {
-    {"check", tool_check, "verify the newest checkpoint, page by page"},
-    {"stat", tool_stat, "show sizes, positions and counts"},
-};
-
-#define COMMANDS (sizeof commands / sizeof *commands)
-
-static void usage(FILE *to)
+static bool is_help(const char *word)
 {
-    fprintf(to, "usage: pando-tool COMMAND DIRECTORY\n\ncommands:\n");
-    for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(to, "  %-8s%s\n", commands[i].name, commands[i].help);
-    fprintf(to, "\nDIRECTORY is that of a store no server has open; nothing in it is changed.\n"
-                "Exit status: 0 clean, 1 findings, 2 wrong usage or the store cannot be opened.\n");
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
 }
 
-static const struct command *find_command(const char *name)
+/* Calls that are about the program itself; -1: it is another. */
+static int about(int argc, char **argv)
 {
-    for (size_t i = 0; i < COMMANDS; i++) {
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
+    if (argc == 2 && strcmp(argv[1], "--manual") == 0) {
+        tool_manual(stdout);
+        return TOOL_FINE;
     }
-    return NULL;
-}
-
-/* A missing directory, or one without a store, is a mistake in the command: nothing is made. */
-static int look_for_store(const char *dir)
-{
-    char path[4200];
-    struct stat st;
-    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        fprintf(stderr, "pando-tool: %s: no such directory\n", dir);
-        return TOOL_USAGE;
+    if (argc == 2 && is_help(argv[1])) {
+        tool_usage(stdout);
+        return TOOL_FINE;
     }
-    int n = snprintf(path, sizeof path, "%s/pando.db", dir);
-    if (n < 0 || (size_t)n >= sizeof path || stat(path, &st) != 0) {
-        fprintf(stderr, "pando-tool: %s: no store here (there is no pando.db)\n", dir);
-        return TOOL_USAGE;
+    bool after = argc >= 3 && is_help(argv[2]);
+    const char *name = after ? argv[1] : argc == 3 && is_help(argv[1]) ? argv[2] : NULL;
+    const struct tool_command *command = name == NULL ? NULL : tool_find_command(name);
+    if (command != NULL) {
+        tool_help(stdout, command);
+        return TOOL_FINE;
     }
-    return TOOL_CLEAN;
-}
-
-/* Damage found while opening is a finding; anything else is a store that cannot be opened. */
-static int cannot_open(const char *dir, int rc, const struct ps_fault *fault)
-{
-    if (rc == PS_LOCKED) {
-        fprintf(stderr,
-                "pando-tool: %s: in use by a running server (or another tool): stop it first\n",
-                dir);
-        return TOOL_USAGE;
-    }
-    if (rc == PS_CORRUPT) {
-        printf("check of %s\n", dir);
-        tool_print_fault(stdout, "finding", fault);
-        printf("1 finding: the store cannot be opened\n");
-        return TOOL_FINDINGS;
-    }
-    fprintf(stderr, "pando-tool: %s: %s\n", dir, ps_strerror(rc));
-    if (fault->file[0])
-        tool_print_fault(stderr, "pando-tool", fault);
-    return TOOL_USAGE;
+    return -1;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
-        usage(stdout);
-        return TOOL_CLEAN;
-    }
-    const struct command *command = argc == 3 ? find_command(argv[1]) : NULL;
-    if (!command) {
-        usage(stderr);
-        return TOOL_USAGE;
-    }
-    const char *dir = argv[2];
-    int status = look_for_store(dir);
-    if (status != TOOL_CLEAN)
+    int status = about(argc, argv);
+    if (status >= 0) {
         return status;
-
-    struct ps_options options = {.read_only_check = true};
-    struct ps_store *store = NULL;
-    struct ps_fault fault = {0};
-    int rc = ps_open(dir, &options, &store, NULL, &fault);
-    if (rc)
-        return cannot_open(dir, rc, &fault);
-    status = command->run(store, dir);
-    ps_close(store, false);
+    }
+    static char output[1 << 18];
+    setvbuf(stdout, output, _IOFBF, sizeof output);
+    struct tool tool = {.command = argc >= 2 ? tool_find_command(argv[1]) : NULL};
+    if (tool.command == NULL) {
+        tool_usage(stderr);
+        return TOOL_ERROR;
+    }
+    if (!tool_take_arguments(&tool, argc - 2, argv + 2)) {
+        return TOOL_ERROR;
+    }
+    status = tool.command->run(&tool);
+    tool_end_progress(&tool);
+    tool_end(&tool, status);
+    free(tool.findings);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("pando-tool: standard output");
+        return TOOL_ERROR;
+    }
     return status;
 }

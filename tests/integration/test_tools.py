@@ -88,11 +88,12 @@ def test_pando_tool_explains_wrong_use_with_a_status_above_0(words):
 
 
 @pytest.mark.own
-def test_pando_tool_does_not_touch_the_directory_of_a_running_server(server, client):
+@pytest.mark.parametrize("command", ["dump", "load"])
+def test_pando_tool_does_not_touch_the_directory_of_a_running_server(server, client, command):
     client.set("a", "1")
-    done = tool("check", server.directory)
-    assert done.returncode != 0
-    assert str(server.directory) in done.stdout
+    done = tool(command, server.directory)
+    assert done.returncode == 2
+    assert str(server.directory) in done.stdout and "stop it first" in done.stdout
     assert client.get("a") == b"1"
 
 
