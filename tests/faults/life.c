@@ -15,8 +15,7 @@
 #include "tests/faults/model.h"
 
 #ifdef __SANITIZE_ADDRESS__
-#define SANITIZED true /* its own mappings are among those that are counted; it finds lost memory \
-                        */
+#define SANITIZED true /* its own mappings are counted, too; but it finds lost memory */
 #else
 #define SANITIZED false
 #endif
@@ -26,13 +25,13 @@
 #define ATTEMPTS    4 /* of what fails because there is no space: parts of it are asked for later */
 #define GIVE_UP     20000 /* ms that space may take to be noticed */
 
-static char description[200];
+char life_case[LIFE_CASE];
 
 void life_describe(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(description, sizeof description, format, args);
+    vsnprintf(life_case, sizeof life_case, format, args);
     va_end(args);
 }
 
@@ -40,7 +39,7 @@ void finding(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    printf("FAILED %s: ", description);
+    printf("FAILED %s: ", life_case);
     vprintf(format, args);
     printf("\n");
     va_end(args);

@@ -36,7 +36,9 @@ void life_of_pacing(struct life *life);
 /* Closes; then without faults: an allowed state, sound, and it goes on. */
 void life_after(struct life *life);
 
+#define LIFE_CASE 200
 /* What a finding is about, for its message. */
+extern char life_case[LIFE_CASE];
 void life_describe(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void finding(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
