@@ -101,7 +101,7 @@ static int load(struct loading *l, const struct space_root *at, size_t i)
     if (i >= space->levels[at->level].n) {
         return bad(fault, at->ref, space->page_shift, "the space map describes too many pages");
     }
-    uint8_t *buf = malloc(page_size);
+    uint8_t *buf = calloc(1, page_size);
     int rc = buf == NULL ? PS_NOMEM : read_page(space, at, buf, fault);
     const struct page *p = (const struct page *)(const void *)buf;
     if (rc == 0 &&

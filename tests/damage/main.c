@@ -50,6 +50,7 @@ struct options {
 struct board {
     struct worker_board {
         uint64_t at; /* the case it works on */
+        char dir[STORE_DIR_PATH];
         bool ended;
         char why[400];
         unsigned findings;
@@ -135,7 +136,6 @@ static void say_finding(struct suite *s, uint64_t number, const char *why)
 
 static void work(struct suite *s, unsigned w, uint64_t from)
 {
-    char dir[STORE_DIR_PATH];
     struct files copy = {0};
     struct worker_board *board = &s->board->worker[w];
     struct rlimit limit = {MEMORY_MOST, MEMORY_MOST};
@@ -144,7 +144,6 @@ static void work(struct suite *s, unsigned w, uint64_t from)
     }
     limit = (struct rlimit){0, 0};
     setrlimit(RLIMIT_CORE, &limit);
-    store_dir_make_in_memory(dir, "pando-damage");
     leave_out(s->left_out);
     for (uint64_t i = from; i < s->total; i += s->options.workers) {
         struct verdict verdict;
@@ -156,18 +155,18 @@ static void work(struct suite *s, unsigned w, uint64_t from)
         }
         board->at = i;
         alarm(CASE_SECONDS);
-        run_case(s, i, dir, &copy, &verdict);
+        run_case(s, i, board->dir, &copy, &verdict);
         if (verdict.outcome == OUTCOME_WRONG) {
             say_finding(s, i, verdict.why);
         }
     }
     board->ended = true;
-    store_dir_remove(dir);
 }
 
 static pid_t start(struct suite *s, unsigned w, uint64_t from)
 {
     fflush(stdout);
+    store_dir_make_in_memory(s->board->worker[w].dir, "pando-damage");
     pid_t pid = fork();
     must(pid >= 0, "fork");
     if (pid == 0) {
@@ -209,6 +208,7 @@ static void run_shape(struct suite *s)
             if (pids[w] != pid) {
                 continue;
             }
+            store_dir_remove(board->dir);
             if (board->ended) {
                 left--;
                 continue;
