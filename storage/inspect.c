@@ -57,7 +57,7 @@ static void show_meta(const struct meta *meta, int rc, bool blank, struct ps_met
     }
 }
 
-int ps_read_metas(const char *dir, struct ps_meta metas[2], int *newest, struct ps_fault *fault)
+int ps_read_metas(const char *dir, struct ps_meta *metas, int *newest, struct ps_fault *fault)
 {
     const struct ps_vfs *vfs = ps_vfs_posix();
     struct meta found[2] = {{0}};

@@ -46,9 +46,9 @@ struct ps_meta {
     uint8_t id[16];                  /* of the store */
 };
 
-/* Reads both metas of a directory, whatever they are like: 0, or why the file cannot be read.
- * *newest (may be NULL): the one that opening would take, -1: none. */
-int ps_read_metas(const char *dir, struct ps_meta metas[2], int *newest, struct ps_fault *fault);
+/* Reads both metas of a directory into metas[0] and [1], whatever they are like: 0, or why the file
+ * cannot be read. *newest (may be NULL): the one that opening would take, -1: none. */
+int ps_read_metas(const char *dir, struct ps_meta *metas, int *newest, struct ps_fault *fault);
 
 /* Whether a meta in the file still names the state that this store was opened with: as long as it
  * does, none of its pages was used again. For stores opened with read_only_check. */
