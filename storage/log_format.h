@@ -18,8 +18,8 @@
  * where a record ends lies within the segment that holds the record. */
 #define LOG_AFTER_COMMIT 48u
 #define LOG_AFTER_END    8u
-#define LOG_SEGMENT_MIN  4096u
-#define LOG_SEGMENT_MAX  (1024u * 1024u * 1024u)
+#define LOG_SEGMENT_MIN  PS_MIN_LOG_SEGMENT
+#define LOG_SEGMENT_MAX  PS_MAX_LOG_SEGMENT
 
 enum log_type { LOG_COMMIT = 1, LOG_END_OF_SEGMENT = 2 };
 enum log_flag { LOG_FIRST = 1, LOG_LAST = 2 };

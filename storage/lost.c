@@ -10,7 +10,7 @@
 
 #include "storage/store.h"
 
-#define WATCHED 256u /* stores in a process, at most */
+#define WATCHED PS_MAX_STORES
 
 /* A store is found by its mapping; `bytes` is 0 while an entry is not in use. */
 static struct watched {

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/pandostore.h"
+
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file format is little endian");
 
 /* For what only a bug can cause; stays on in release builds. */
@@ -53,8 +55,8 @@ enum page_kind {
 };
 
 #define PAGE_HEADER     40u
-#define PAGE_MIN        4096u
-#define PAGE_MAX        65536u
+#define PAGE_MIN        PS_MIN_PAGE_SIZE
+#define PAGE_MAX        PS_MAX_PAGE_SIZE
 #define TREE_MAX_LEVELS 24u
 
 struct page {

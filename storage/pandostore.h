@@ -40,6 +40,15 @@
 #define PS_MAX_VALUE      (512u << 20) /* bytes in a value (0 is allowed) */
 #define PS_MAX_SAVEPOINTS 64           /* savepoints open at once in a transaction */
 #define PS_MAX_SNAPSHOTS  1024         /* snapshots existing at once in a store */
+#define PS_MAX_STORES     256          /* stores open at once in a process */
+
+/* Of ps_options; what is outside is PS_INVALID. */
+#define PS_MIN_PAGE_SIZE    4096u
+#define PS_MAX_PAGE_SIZE    65536u
+#define PS_MAX_DIRTY_MEMORY (UINT64_C(1) << 43) /* less than 64 pages: 64 pages */
+#define PS_MIN_MAP_SIZE     (UINT64_C(1) << 26) /* more than there is: half of it, and so on */
+#define PS_MIN_LOG_SEGMENT  4096u
+#define PS_MAX_LOG_SEGMENT  (UINT64_C(1) << 30)
 
 enum ps_error {
     PS_OK = 0,
@@ -96,7 +105,7 @@ struct ps_options {
     uint32_t page_size;        /* 4096..65536, a power of two; fixed at creation. 0: 4096 */
     uint64_t dirty_memory;     /* bytes of arena for pages not yet in the file. 0: 256 MiB */
     uint64_t map_size;         /* address space reserved for the file. 0: 1 TiB */
-    uint64_t log_segment_size; /* bytes; 0: 16 MiB */
+    uint64_t log_segment_size; /* bytes, a multiple of 1024; 0: 16 MiB */
     enum ps_durability durability;
     uint32_t max_recovery_ms; /* checkpoint before replay would take longer. 0: 1000 */
     uint64_t max_snapshot_ms; /* a snapshot held for longer is ended: see below. 0: never */

@@ -137,13 +137,25 @@ static int open_files(struct ps_store *store, struct ps_fault *fault)
     return rc;
 }
 
+/* Page and segment sizes are looked at where they are used. */
+static int check_options(const struct ps_store *store, struct ps_fault *fault)
+{
+    const struct ps_options *o = &store->options;
+    if (o->dirty_memory > PS_MAX_DIRTY_MEMORY || o->map_size < PS_MIN_MAP_SIZE) {
+        fault_set(fault, PS_INVALID, 0, store->dir, 0, "%s outside its range",
+                  o->map_size < PS_MIN_MAP_SIZE ? "map size" : "dirty memory");
+        return PS_INVALID;
+    }
+    return 0;
+}
+
 static int map_file(struct ps_store *store, struct ps_fault *fault)
 {
     const struct ps_vfs *vfs = store->vfs;
     void *at = NULL;
     int err = -ENOMEM;
     size_t bytes = (size_t)store->options.map_size;
-    for (; bytes >= (size_t)64 << 20; bytes /= 2) {
+    for (; bytes >= PS_MIN_MAP_SIZE; bytes /= 2) {
         err = vfs->mmap(vfs->ctx, store->fd, bytes, &at);
         if (err != -ENOMEM) {
             break;
@@ -376,7 +388,8 @@ static int settle_page_size(struct ps_store *store, bool fresh, struct ps_fault 
 static int open_all(struct ps_store *store, struct ps_recovery *report, struct ps_fault *fault)
 {
     enum newness found;
-    int rc = open_files(store, fault);
+    int rc = check_options(store, fault);
+    rc = rc == 0 ? open_files(store, fault) : rc;
     rc = rc == 0 ? recovery_choose_meta(store, &store->meta, &found, fault) : rc;
     if (rc != 0) {
         return rc;

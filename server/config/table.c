@@ -172,7 +172,7 @@ static const struct config_row rows[CONFIG_OWN_ROWS] = {
                              .flags = CONFIG_IMMUTABLE,
                              .value = "0",
                              .min = 0,
-                             .max = INT64_MAX / 2,
+                             .max = 8 * KIB * KIB * MIB,
                              .doc =
                                  "Memory for pages that are not in the file yet. 0: an eighth of\n"
                                  "the memory limit, between 64 MiB and 1 GiB. At least 4 MiB.",

@@ -1,6 +1,7 @@
 /*
  * test_store_limits.c - every limit of the header: at it works, one past it is an error.
  */
+#include "storage/image.h"
 #include "storage/page.h"
 #include "tests/support/store_fixture.h"
 
@@ -35,6 +36,34 @@ static void the_longest_value_works_and_one_more_byte_is_too_big(void **state)
     assert_int_equal(got.len, PS_MAX_VALUE);
     assert_memory_equal(got.data, bytes, PS_MAX_VALUE);
     ps_snapshot_free(snap);
+    free(bytes);
+}
+
+static void the_longest_key_works_and_one_more_byte_is_too_big(void **state)
+{
+    struct fixture *f = *state;
+    fixture_close(f, true);
+    f->options.durability = PS_NONE;
+    fixture_open(f);
+    unsigned char *bytes = filled((size_t)PS_MAX_KEY + 1, 'x');
+    struct ps_slice key = {bytes, (size_t)PS_MAX_KEY + 1}, got;
+    uint64_t rank;
+    struct ps_txn *txn = fixture_begin(f);
+    assert_int_equal(ps_put(txn, f->tree, key, text("v")), PS_TOOBIG);
+    key.len--;
+    assert_int_equal(ps_put(txn, f->tree, key, text("v")), 0);
+    assert_int_equal(ps_put(txn, f->tree, text("y"), text("after it")), 0);
+    fixture_commit(txn);
+    struct ps_snapshot *snap = fixture_snapshot(f);
+    assert_int_equal(ps_get(ps_snapshot_view(snap), f->tree, key, &got), 0);
+    assert_slice(got, "v");
+    assert_int_equal(ps_rank(ps_snapshot_view(snap), f->tree, text("y"), &rank), 0);
+    assert_int_equal(rank, 1);
+    ps_snapshot_free(snap);
+    txn = fixture_begin(f);
+    assert_int_equal(ps_delete(txn, f->tree, key), 0);
+    fixture_commit(txn);
+    fixture_put(f, "z", "the store works on");
     free(bytes);
 }
 
@@ -313,22 +342,203 @@ static void a_full_file_refuses_puts_goes_on_deleting_and_takes_puts_again(void 
     assert_int_equal(ps_check(f->store, NULL, NULL), 0);
 }
 
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* Opens a new store with the options as they are, and uses it. */
+static void works(struct fixture *f)
+{
+    store_dir_remove(f->dir);
+    fixture_open(f);
+    struct ps_txn *txn = fixture_begin(f);
+    assert_int_equal(ps_tree_create(txn, text("tree"), &f->tree), 0);
+    fixture_commit(txn);
+    fixture_fill(f, 0, 500, 100);
+    fixture_reopen(f, false);
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+    fixture_close(f, true);
+}
+
+/* Opening is refused, with a reason, and leaves what is there as it was. */
+static void is_refused(struct fixture *f)
+{
+    struct ps_fault fault;
+    struct ps_store *store;
+    assert_int_equal(ps_open(f->dir, &f->options, &store, NULL, &fault), PS_INVALID);
+    assert_null(store);
+    assert_int_not_equal(strlen(fault.what), 0);
+}
+
+static void pages_have_4096_to_65536_bytes(void **state)
+{
+    struct fixture *f = *state;
+    static const uint32_t refused[] = {PS_MIN_PAGE_SIZE / 2, PS_MIN_PAGE_SIZE - 1,
+                                       PS_MIN_PAGE_SIZE + 1, PS_MAX_PAGE_SIZE - 1,
+                                       PS_MAX_PAGE_SIZE * 2};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        f->options.page_size = refused[i];
+        is_refused(f);
+    }
+    f->options.page_size = PS_MIN_PAGE_SIZE;
+    works(f);
+    f->options.page_size = PS_MAX_PAGE_SIZE;
+    works(f);
+}
+
+/* So much memory is only reserved; a machine, or a sanitizer, may not have the addresses. */
+static void dirty_memory_has_64_pages_to_8_tib(void **state)
+{
+    struct fixture *f = *state;
+    struct ps_fault fault;
+    struct ps_stat stat;
+    static const uint64_t refused[] = {PS_MAX_DIRTY_MEMORY + 1, UINT64_C(1) << 62, UINT64_MAX};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        f->options.dirty_memory = refused[i];
+        is_refused(f);
+    }
+    f->options.dirty_memory = PS_MAX_DIRTY_MEMORY;
+    int rc = ps_open(f->dir, &f->options, &f->store, NULL, &fault);
+    assert_true(rc == 0 || rc == PS_NOMEM);
+    if (rc == 0)
+        fixture_close(f, true);
+    f->options.dirty_memory = 1;
+    works(f);
+    fixture_open(f);
+    ps_stats(f->store, &stat);
+    assert_int_equal(stat.arena_slots, 64);
+}
+
+static void the_mapping_has_64_mib_or_what_there_is(void **state)
+{
+    struct fixture *f = *state;
+    f->options.map_size = PS_MIN_MAP_SIZE - 1;
+    is_refused(f);
+    f->options.map_size = PS_MIN_MAP_SIZE;
+    works(f);
+    f->options.map_size = UINT64_MAX;
+    works(f);
+}
+
+/* The largest segments are filled with zeros before they are used: here they are only refused or
+ * taken (see test_log.c for what a log does with its segments). */
+static void segments_of_the_log_have_4_kib_to_1_gib(void **state)
+{
+    struct fixture *f = *state;
+    static const uint64_t refused[] = {PS_MIN_LOG_SEGMENT - 1024, PS_MIN_LOG_SEGMENT + 1,
+                                       PS_MAX_LOG_SEGMENT + 1024, UINT64_MAX};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        f->options.log_segment_size = refused[i];
+        is_refused(f);
+    }
+    f->options.log_segment_size = PS_MIN_LOG_SEGMENT;
+    works(f);
+}
+
+/* With a sanitizer, a data file in memory each, fewer may be all that fit: PS_NOMEM then. */
+static void there_may_be_256_stores_in_a_process_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    static struct ps_store *stores[PS_MAX_STORES];
+    char dir[STORE_DIR_PATH + 16];
+    struct ps_store *more;
+    struct ps_options options = {.map_size = PS_MIN_MAP_SIZE,
+                                 .dirty_memory = 1,
+                                 .log_segment_size = PS_MIN_LOG_SEGMENT,
+                                 .manual_checkpoint = true,
+                                 .durability = PS_NONE};
+    unsigned n = 0;
+    int rc = 0;
+    while (rc == 0 && n < PS_MAX_STORES) {
+        snprintf(dir, sizeof dir, "%s/%u", f->dir, n);
+        rc = ps_open(dir, &options, &stores[n], NULL, NULL);
+        n += rc == 0;
+    }
+    assert_true(rc == 0 || (IMAGE_ANONYMOUS && rc == PS_NOMEM));
+    snprintf(dir, sizeof dir, "%s/more", f->dir);
+    assert_int_equal(ps_open(dir, &options, &more, NULL, NULL), rc == 0 ? PS_LIMIT : PS_NOMEM);
+    if (rc == 0) {
+        assert_int_equal(ps_close(stores[7], false), 0);
+        assert_int_equal(ps_open(dir, &options, &stores[7], NULL, NULL), 0);
+    }
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(ps_close(stores[i], false), 0);
+}
+
+/* ---- none is forgotten ----------------------------------------------------------------------- */
+
+static const struct {
+    const char *name; /* in the header */
+    CMUnitTestFunction test;
+} limits[] = {
+    {"PS_MAX_TREES", there_may_be_4096_trees_and_no_more},
+    {"PS_MAX_TREE_NAME", names_have_one_to_255_bytes},
+    {"PS_MAX_KEY", the_longest_key_works_and_one_more_byte_is_too_big},
+    {"PS_MAX_VALUE", the_longest_value_works_and_one_more_byte_is_too_big},
+    {"PS_MAX_SAVEPOINTS", there_may_be_64_savepoints_and_no_more},
+    {"PS_MAX_SNAPSHOTS", there_may_be_1024_snapshots_and_no_more},
+    {"PS_MAX_STORES", there_may_be_256_stores_in_a_process_and_no_more},
+    {"PS_MIN_PAGE_SIZE", pages_have_4096_to_65536_bytes},
+    {"PS_MAX_PAGE_SIZE", pages_have_4096_to_65536_bytes},
+    {"PS_MAX_DIRTY_MEMORY", dirty_memory_has_64_pages_to_8_tib},
+    {"PS_MIN_MAP_SIZE", the_mapping_has_64_mib_or_what_there_is},
+    {"PS_MIN_LOG_SEGMENT", segments_of_the_log_have_4_kib_to_1_gib},
+    {"PS_MAX_LOG_SEGMENT", segments_of_the_log_have_4_kib_to_1_gib},
+};
+
+#define LIMITS (sizeof limits / sizeof *limits)
+
+static void every_limit_of_the_header_has_its_test(void **state);
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_limit_of_the_header_has_its_test),
+    DIRECTORY_TEST(pages_have_4096_to_65536_bytes),
+    DIRECTORY_TEST(dirty_memory_has_64_pages_to_8_tib),
+    DIRECTORY_TEST(the_mapping_has_64_mib_or_what_there_is),
+    DIRECTORY_TEST(segments_of_the_log_have_4_kib_to_1_gib),
+    DIRECTORY_TEST(there_may_be_256_stores_in_a_process_and_no_more),
+    STORE_TEST(the_longest_value_works_and_one_more_byte_is_too_big),
+    STORE_TEST(the_longest_key_works_and_one_more_byte_is_too_big),
+    STORE_TEST(a_key_past_the_limit_is_found_nowhere),
+    STORE_TEST(long_keys_that_differ_in_the_last_byte_are_kept_apart),
+    STORE_TEST(values_of_every_size_about_the_parts_of_a_page_come_back),
+    STORE_TEST(names_have_one_to_255_bytes),
+    STORE_TEST(there_may_be_4096_trees_and_no_more),
+    STORE_TEST(there_may_be_64_savepoints_and_no_more),
+    STORE_TEST(there_may_be_1024_snapshots_and_no_more),
+    STORE_TEST(a_transaction_that_fills_its_share_of_the_dirty_memory_goes_on_in_the_file),
+    STORE_TEST(a_reservation_larger_than_the_dirty_memory_makes_a_transaction_that_spills),
+    STORE_TEST(one_operation_that_the_dirty_memory_cannot_hold_is_told_so),
+    STORE_TEST(what_was_reserved_fits),
+    STORE_TEST(a_full_file_refuses_puts_goes_on_deleting_and_takes_puts_again),
+};
+
+/* Programs of tests run in the repository's root. */
+static void every_limit_of_the_header_has_its_test(void **state)
+{
+    char line[256], name[64];
+    size_t found = 0;
+    (void)state;
+    FILE *header = fopen("storage/pandostore.h", "r");
+    assert_non_null(header);
+    while (fgets(line, sizeof line, header)) {
+        if (sscanf(line, "#define %63s", name) != 1 ||
+            (strncmp(name, "PS_MAX_", 7) != 0 && strncmp(name, "PS_MIN_", 7) != 0))
+            continue;
+        size_t i = 0, k = 0;
+        while (i < LIMITS && strcmp(limits[i].name, name) != 0)
+            i++;
+        if (i == LIMITS)
+            fail_msg("%s has no test", name);
+        while (k < sizeof tests / sizeof *tests && tests[k].test_func != limits[i].test)
+            k++;
+        if (k == sizeof tests / sizeof *tests)
+            fail_msg("the test of %s is not run", name);
+        found++;
+    }
+    fclose(header);
+    assert_int_equal(found, LIMITS);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        STORE_TEST(the_longest_value_works_and_one_more_byte_is_too_big),
-        STORE_TEST(a_key_past_the_limit_is_found_nowhere),
-        STORE_TEST(long_keys_that_differ_in_the_last_byte_are_kept_apart),
-        STORE_TEST(values_of_every_size_about_the_parts_of_a_page_come_back),
-        STORE_TEST(names_have_one_to_255_bytes),
-        STORE_TEST(there_may_be_4096_trees_and_no_more),
-        STORE_TEST(there_may_be_64_savepoints_and_no_more),
-        STORE_TEST(there_may_be_1024_snapshots_and_no_more),
-        STORE_TEST(a_transaction_that_fills_its_share_of_the_dirty_memory_goes_on_in_the_file),
-        STORE_TEST(a_reservation_larger_than_the_dirty_memory_makes_a_transaction_that_spills),
-        STORE_TEST(one_operation_that_the_dirty_memory_cannot_hold_is_told_so),
-        STORE_TEST(what_was_reserved_fits),
-        STORE_TEST(a_full_file_refuses_puts_goes_on_deleting_and_takes_puts_again),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
