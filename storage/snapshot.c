@@ -76,8 +76,8 @@ void ps_snapshot_renew(struct ps_snapshot *snap)
         struct state *state = atomic_load(&store->published);
         uint64_t stamp = stamp_of(state);
         atomic_store(&slot->announced, stamp);
-        if (likely((atomic_load(&store->published) == state && stamp_of(state) == stamp) ||
-                   !ps_rule(RULE_RECHECK_AFTER_ANNOUNCE))) {
+        if (!ps_rule(RULE_RECHECK_AFTER_ANNOUNCE) ||
+            likely(atomic_load(&store->published) == state && stamp_of(state) == stamp)) {
             snap->view.state = state;
             snap->view.losses = losses_ended(store);
             return;

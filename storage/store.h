@@ -232,8 +232,7 @@ struct ps_store {
     struct space space;
     bool space_open;
     struct log *log;
-    struct meta meta;    /* of the last complete checkpoint */
-    unsigned meta_first; /* the one that recovery writes first: 0, A, or 1, B */
+    struct meta meta; /* of the last complete checkpoint */
 
     /* the writer token and what it guards */
     pthread_mutex_t mu;
@@ -326,6 +325,7 @@ struct ps_store {
     struct ps_stat shown;             /* a copy for ps_stats; mu */
     VEC(struct retained) retained;    /* of the holders; mu */
     struct ps_snapshot_info *listing; /* scratch: room for all; mu */
+    unsigned meta_first; /* opening: the meta that recovery writes first, 0 (A) or 1 (B) */
 };
 
 /* ---- opening (store.c) ---------------------------------------------------------------------- */

@@ -168,25 +168,28 @@ int txn_alloc_file(struct ps_txn *txn, uint32_t pages, page_ref *ref)
     return rc;
 }
 
+/* Nobody else needs what was born with this stamp, no savepoint of the transaction either. */
+static bool is_its_own(const struct ps_txn *txn, uint64_t birth)
+{
+    return birth >= txn->base || (txn->nsavepoints > 0 && !ps_rule(RULE_PINNED_SAVEPOINT) &&
+                                  birth >= txn->savepoints[0].base);
+}
+
 int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
 {
     struct ps_store *store = txn->view.store;
     struct death d = {.ref = ref, .birth = birth, .death = txn->stamp, .pages = pages};
-    uint64_t base = txn->base; /* what was born before, somebody may need */
-    if (txn->nsavepoints > 0 && !ps_rule(RULE_PINNED_SAVEPOINT)) {
-        base = txn->savepoints[0].base;
-    }
     if (!ref_in_arena(ref) && unlikely(!pages_belong(store, ref, pages, birth))) {
         return page_misplaced(store, ref);
     }
-    if (!ref_in_arena(ref) && birth >= base) {
+    if (!ref_in_arena(ref) && is_its_own(txn, birth)) {
         file_pages_free(store, ref, birth, pages);
         return 0;
     }
     if (ref_in_arena(ref)) {
         struct slot_side *side = arena_side(&store->arena, ref);
         PS_ASSERT(side->birth == birth && side->death == 0 && side->pages == pages);
-        if (birth >= base) {
+        if (is_its_own(txn, birth)) {
             txn->own_slots -= pages;
             arena_free(&store->arena, ref);
             return 0;

@@ -98,6 +98,7 @@ static void on_signal(int number)
 static void catch_signals(struct round *r)
 {
     static const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    struct sigaction action = {.sa_handler = on_signal}; /* the round ends in it */
     char path[STORE_DIR_PATH + 16];
     snprintf(path, sizeof path, "%s/stderr", r->order->dir);
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
@@ -106,7 +107,7 @@ static void catch_signals(struct round *r)
     close(fd);
     current = r;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        signal(signals[i], on_signal);
+        (void)sigaction(signals[i], &action, NULL);
 }
 
 /* ---- one life ---------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ static void record_workload(struct round *r)
     struct files nothing = {0};
     struct state empty = {0};
     uint64_t seed = r->order->seed * 1000003 + r->order->round;
-    stage->config = config_make(r->order->seed, r->order->round);
+    stage->config = config_make(r->order->seed, r->order->round, r->order->even);
     journal_init(&stage->journal, &nothing);
     line_add(&stage->line, states_keep(&r->states, &empty));
     struct recorder *rec = recorder_new(r->dirs[0], &stage->journal, seed);
@@ -283,16 +284,15 @@ static int compare_cuts(const void *a, const void *b)
 #define SOON  12u /* events */
 #define OFTEN 8u
 
-/* Before each sync; more often before that of the second meta, when the two differ, and, where
- * recovery has a bad meta to mend, before that of each. */
+/* Before each sync; more often before those of metas. */
 static size_t find_syncs(const struct journal *journal, size_t *places)
 {
-    bool mends = one_meta_is_bad(&journal->base), meta = false;
+    bool meta = false;
     size_t n = 0;
     for (size_t i = 0; i < journal->n; i++) {
         const struct event *e = &journal->at[i];
         if (e->kind == EV_WRITE && e->len == META_BYTES)
-            meta = e->offset == META_STRIDE || (mends && e->offset == 0);
+            meta = true;
         for (unsigned k = 0; event_is_sync(e) && k < (meta ? OFTEN / 2 : 1); k++)
             places[n++] = i;
         meta = meta && !event_is_sync(e);

@@ -34,6 +34,7 @@ struct progress {
 struct order {
     uint64_t seed, round;
     uint64_t images;  /* to be looked at */
+    bool even;        /* workloads of that kind alone (struct config) */
     const char *path; /* only this image (NULL: those that the seed says) */
     const char *dir;  /* where stores are made */
     const char *keep; /* where a failing journal is left */

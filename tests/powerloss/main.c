@@ -21,7 +21,7 @@
 struct options {
     uint64_t images, seed, round, jobs;
     const char *image, *journal, *without;
-    bool one_round, rules, list, verbose;
+    bool one_round, rules, list, verbose, even;
 };
 
 static const char *word_after(int argc, char **argv, int *i)
@@ -53,11 +53,17 @@ static void parse(int argc, char **argv, struct options *o)
         const char **word;
         bool *flag;
     } known[] = {
-        {"--images", &o->images, NULL, NULL},        {"--seed", &o->seed, NULL, NULL},
-        {"--round", &o->round, NULL, &o->one_round}, {"--jobs", &o->jobs, NULL, NULL},
-        {"--image", NULL, &o->image, NULL},          {"--journal", NULL, &o->journal, NULL},
-        {"--without", NULL, &o->without, NULL},      {"--rules", NULL, NULL, &o->rules},
-        {"--list-rules", NULL, NULL, &o->list},      {"--verbose", NULL, NULL, &o->verbose},
+        {"--images", &o->images, NULL, NULL},
+        {"--seed", &o->seed, NULL, NULL},
+        {"--round", &o->round, NULL, &o->one_round},
+        {"--jobs", &o->jobs, NULL, NULL},
+        {"--image", NULL, &o->image, NULL},
+        {"--journal", NULL, &o->journal, NULL},
+        {"--without", NULL, &o->without, NULL},
+        {"--rules", NULL, NULL, &o->rules},
+        {"--list-rules", NULL, NULL, &o->list},
+        {"--verbose", NULL, NULL, &o->verbose},
+        {"--even", NULL, NULL, &o->even},
     };
     for (int i = 1; i < argc; i++) {
         size_t k = 0;
@@ -82,6 +88,7 @@ static int one_round(const struct options *o, struct rounds *rounds)
                           .round = o->round,
                           .images = o->images ? o->images : ROUND_IMAGES,
                           .path = o->image,
+                          .even = o->even,
                           .verbose = o->verbose};
     struct progress *p = rounds_alone(rounds, &order, o->journal);
     bool good = p->done && !p->failed;

@@ -149,8 +149,8 @@ void rounds_report(const struct rounds *r, const struct progress *p, const struc
         printf("  again, exactly: %s --journal %s --image %s\n", r->program, p->journal,
                last ? last + 1 : p->path);
     }
-    printf("  the round:      %s --seed %" PRIu64 " --round %" PRIu64 " --images %" PRIu64 "\n",
-           r->program, order->seed, order->round, order->images);
+    printf("  the round:      %s --seed %" PRIu64 " --round %" PRIu64 " --images %" PRIu64 "%s\n",
+           r->program, order->seed, order->round, order->images, order->even ? " --even" : "");
 }
 
 struct progress *rounds_alone(struct rounds *r, const struct order *order, const char *journal)
@@ -212,15 +212,16 @@ int rounds_many(struct rounds *r, uint64_t seed, uint64_t images)
     return failed != 0;
 }
 
-uint64_t rounds_until_failure(struct rounds *r, uint64_t seed, uint64_t from, uint64_t n,
+uint64_t rounds_until_failure(struct rounds *r, const struct order *order, uint64_t n,
                               struct progress *failed, uint64_t *images)
 {
-    uint64_t next = from, lowest = n;
+    uint64_t next = order->round, lowest = n;
     while ((next < n && lowest == n) || any_runs(r)) {
         struct job *job = next < n && lowest == n ? free_job(r) : NULL;
         if (job) {
-            const struct order order = {.seed = seed, .round = next++, .images = RULE_IMAGES};
-            start(r, job, &order, NULL);
+            struct order one = *order;
+            one.round = next++;
+            start(r, job, &one, NULL);
             continue;
         }
         job = wait_for_one(r, IMPATIENCE);

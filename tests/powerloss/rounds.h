@@ -22,8 +22,9 @@ struct progress *rounds_alone(struct rounds *rounds, const struct order *order,
                               const char *journal);
 /* Rounds until so many images were looked at, and the suite's line: the exit status. */
 int rounds_many(struct rounds *rounds, uint64_t seed, uint64_t images);
-/* Rounds [0, n), as long as none fails; the lowest that did, or n. Its progress in *failed. */
-uint64_t rounds_until_failure(struct rounds *rounds, uint64_t seed, uint64_t from, uint64_t n,
+/* Rounds [order->round, n), as long as none fails; the lowest that did, or n. Its progress in
+ * *failed. */
+uint64_t rounds_until_failure(struct rounds *rounds, const struct order *order, uint64_t n,
                               struct progress *failed, uint64_t *images);
 /* Says what failed and how to see it again. */
 void rounds_report(const struct rounds *rounds, const struct progress *progress,

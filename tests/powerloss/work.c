@@ -36,7 +36,7 @@ void work_error(struct work *w, int rc, const char *call)
 /* ---- configurations ---------------------------------------------------------------------------
  */
 
-struct config config_make(uint64_t seed, uint64_t round)
+struct config config_make(uint64_t seed, uint64_t round, bool even)
 {
     static const uint64_t slots[] = {64, 96, 128, 600, 600};
     static const uint64_t segments[] = {4096, 8192, 16384, 65536};
@@ -59,7 +59,7 @@ struct config config_make(uint64_t seed, uint64_t round)
         .snapshots = rng_one_in(&rng, 3),
         .levels = rng_one_in(&rng, 3),
     };
-    c.even = rng_one_in(&rng, 5);
+    c.even = rng_one_in(&rng, 5) || even;
     if (c.even) {
         c.keys = KEYS_SHORT;
         c.failures = true;

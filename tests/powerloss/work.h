@@ -66,7 +66,8 @@ struct work {
     unsigned char key[KEY_ROOM], value[VALUE_ROOM];
 };
 
-struct config config_make(uint64_t seed, uint64_t round);
+/* `even`: one of that kind. */
+struct config config_make(uint64_t seed, uint64_t round, bool even);
 /* Opens the directory and holds what is found against the line, from sequence `low` on. */
 void work_open(struct work *work, uint64_t low);
 /* Checks the store's structure, and its content again. */
