@@ -165,6 +165,38 @@ static void reopening_writes_the_damaged_meta_before_the_good_one(void **state)
     }
 }
 
+static void read_meta(struct fixture *f, uint64_t offset, unsigned char bytes[META])
+{
+    int fd = data_file(f);
+    assert_int_equal(pread(fd, bytes, META, (off_t)offset), META);
+    close(fd);
+}
+
+/* If syncs failed, only the other one is sure to be on the device. */
+static void reopening_writes_the_meta_that_it_took_before_the_other_good_one(void **state)
+{
+    struct fixture *f = *state;
+    struct ps_fault fault;
+    unsigned char before[2][META], after[2][META];
+    struct fault_vfs *faults = fault_vfs_new();
+    fixture_put(f, "a", "1");
+    fixture_close(f, true);
+    fixture_open(f); /* the log goes on elsewhere: the metas will name another place of it */
+    fixture_close(f, false);
+    for (unsigned k = 0; k < 2; k++)
+        read_meta(f, k * B, before[k]);
+    fault_vfs_fail(faults, FAULT_PWRITE, FAULT_DATA, 1, EIO, false);
+    f->options.vfs = fault_vfs(faults);
+    assert_int_not_equal(open_again(f, &fault), 0);
+    f->options.vfs = NULL;
+    for (unsigned k = 0; k < 2; k++)
+        read_meta(f, k * B, after[k]);
+    assert_memory_not_equal(before[0], after[0], META);
+    assert_memory_equal(before[1], after[1], META);
+    assert_int_equal(open_again(f, &fault), 0);
+    fault_vfs_free(faults);
+}
+
 /* A stamp that says a page's birth must not come twice, whatever became of the first one. */
 static void two_recoveries_from_the_same_meta_use_no_stamp_twice(void **state)
 {
@@ -201,6 +233,7 @@ int main(void)
         DIRECTORY_TEST(a_file_with_other_bytes_after_a_torn_meta_is_refused),
         DIRECTORY_TEST(a_torn_meta_without_a_log_is_somebody_elses_file),
         STORE_TEST(reopening_writes_the_damaged_meta_before_the_good_one),
+        STORE_TEST(reopening_writes_the_meta_that_it_took_before_the_other_good_one),
         STORE_TEST(two_recoveries_from_the_same_meta_use_no_stamp_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
