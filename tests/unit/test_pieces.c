@@ -53,6 +53,20 @@ static void small_memory(struct fixture *f)
     fixture_reopen(f, true);
 }
 
+/* A new directory (one that exists keeps its segments' size): no write that makes a segment comes
+ * between. */
+static void large_segments(struct fixture *f)
+{
+    fixture_close(f, false);
+    store_dir_remove(f->dir);
+    store_dir_make(f->dir, "pando-unit");
+    f->options.log_segment_size = 16u << 20;
+    fixture_open(f);
+    struct ps_txn *txn = fixture_begin(f);
+    assert_int_equal(ps_tree_create(txn, text("tree"), &f->tree), 0);
+    fixture_commit(txn);
+}
+
 static struct ps_txn *begin_whole(struct fixture *f)
 {
     struct ps_txn *txn = fixture_begin(f);
@@ -242,7 +256,7 @@ static void a_failed_write_loses_the_transaction_and_nothing_else(void **state)
     struct fixture *f = *state;
     struct fault_vfs *files = fault_vfs_new();
     f->options.vfs = fault_vfs(files);
-    f->options.log_segment_size = 16u << 20; /* no write that makes a segment comes between */
+    large_segments(f);
     small_memory(f);
     uint64_t seq = fixture_put(f, "k", "v");
     struct ps_txn *txn = begin_whole(f);
@@ -351,6 +365,7 @@ static void what_was_read_and_is_put_again_stays_until_it_is_logged(void **state
     f->options.vfs = fault_vfs(files);
     f->options.dirty_memory = 2u << 20; /* more than an eighth goes to the log at once */
     f->options.manual_checkpoint = true;
+    large_segments(f);
     fixture_reopen(f, true);
     assert_int_equal(f->store->fresh.n, 0);
     void *arg[2] = {f, files};
