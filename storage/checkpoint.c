@@ -173,6 +173,7 @@ static void give_back(struct checkpoint *c)
 {
     struct ps_store *store = c->store;
     for (size_t i = 0; i < c->taken.n; i++) {
+        watch_freed(store->watch, c->taken.at[i].first, c->taken.at[i].pages, 0, 0);
         (void)space_free(&store->space, c->taken.at[i].first, c->taken.at[i].pages);
     }
     for (size_t i = 0; i < c->deaths.n; i++) {
@@ -221,6 +222,7 @@ int meta_write_both(struct ps_store *store, const struct meta *meta, unsigned fi
             return rc;
         }
         pthread_mutex_lock(&store->mu);
+        watch_meta(store->watch, k, meta->stamp);
         store->meta_stamps[k] = meta->stamp;
         if (!ps_rule(RULE_SECOND_META_BEFORE_REUSE)) {
             store->meta_stamps[1 - k] = meta->stamp;

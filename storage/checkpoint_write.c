@@ -102,6 +102,7 @@ static int take_places(struct checkpoint *c, uint32_t pages, page_ref *first)
     *first = c->next;
     c->next += pages;
     c->left -= pages;
+    watch_taken(store->watch, *first, pages);
     page_unverify(store, *first, pages);
     lost_restore(store, *first, pages);
     return 0;

@@ -114,6 +114,7 @@ static void drop_unpublished(struct ps_store *store, bool poison)
     for (struct group *g = store->groups; g != NULL; g = g->next) {
         if (g->status == GROUP_QUEUED || g->status == GROUP_WRITING) {
             g->status = GROUP_DROPPED;
+            watch_unpin(store->watch, g->stamp);
             store->unpublished--;
             store->log_broken = true;
             if (g->waiter != NULL) {
@@ -405,6 +406,7 @@ int ps_flush(struct ps_store *store, uint64_t seq)
 /* Puts the group at the end of the list; says who carries it through. mu held. */
 static bool enqueue(struct ps_store *store, struct group *group, bool may_do_it)
 {
+    watch_pin(store->watch, group->stamp);
     group->next = NULL;
     if (store->groups_last != NULL) {
         store->groups_last->next = group;

@@ -22,6 +22,8 @@ struct image {
     size_t len; /* reserved */
     pthread_mutex_t mu;
     uint64_t bytes; /* used so far, from the beginning; mu */
+    void (*before)(void *arg, uint64_t offset, size_t len); /* NULL: nobody asked */
+    void *before_arg;
 };
 
 /* ---- the mapped file ------------------------------------------------------------------------- */
@@ -91,6 +93,9 @@ static int image_munmap(void *ctx, void *address, size_t len)
 static int image_pwrite(void *ctx, int fd, const void *buf, size_t len, uint64_t offset)
 {
     struct image *image = ctx;
+    if (image->before != NULL && is_mapped(image, fd, offset, len)) {
+        image->before(image->before_arg, offset, len);
+    }
     int err = image->base->pwrite(image->base->ctx, fd, buf, len, offset);
     if (is_mapped(image, fd, offset, len)) {
         if (err == 0) {
@@ -258,6 +263,13 @@ void image_free(struct image *image)
         pthread_mutex_destroy(&image->mu);
         free(image);
     }
+}
+
+void image_before_write(struct image *image, void (*before)(void *arg, uint64_t offset, size_t len),
+                        void *arg)
+{
+    image->before = before;
+    image->before_arg = arg;
 }
 
 const struct ps_vfs *image_vfs(const struct image *image)

@@ -31,5 +31,8 @@ struct image;
 struct image *image_new(const struct ps_vfs *base);
 void image_free(struct image *image);
 const struct ps_vfs *image_vfs(const struct image *image);
+/* Called before each write to the mapped file, by the thread that writes. */
+void image_before_write(struct image *image, void (*before)(void *arg, uint64_t offset, size_t len),
+                        void *arg);
 
 #endif

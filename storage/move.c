@@ -43,6 +43,7 @@ bool ps_snapshot_should_move(const struct ps_snapshot *snap)
 static void free_places(struct ps_store *store, const space_extents *places)
 {
     for (size_t i = 0; i < places->n; i++) {
+        watch_freed(store->watch, places->at[i].first, places->at[i].pages, 0, 0);
         space_free(&store->space, places->at[i].first, places->at[i].pages);
     }
 }
@@ -155,6 +156,7 @@ int ps_snapshot_move(struct ps_snapshot *snap)
         snap->view.state = snap->moved;
         snap->view.place = VIEW_MOVED;
         snap->view.moves++;
+        watch_reader(store->watch, snap->slot, stamp | FILE_ONLY);
         atomic_store(&slot->announced, ps_rule(RULE_MOVED_PINS_PAGES) ? stamp | FILE_ONLY : 0);
     }
     report(store, rc, pages);

@@ -144,12 +144,12 @@ static bool look_at(struct ps_store *store, const struct death *d, const uint64_
         return wait_for(holder_of(store, pin, file), d);
     }
     if (file) {
-        file_pages_free(store, d->ref, d->birth, d->pages);
+        file_pages_free(store, d);
     } else {
         if (store->slot_pins.n > 0 && store->slot_pins.at[0] < d->birth) {
             store->stat.slots_reused_between_snapshots++;
         }
-        arena_free(&store->arena, d->ref);
+        slots_free(store, d->ref, d->death);
     }
     return true;
 }
@@ -301,9 +301,11 @@ void dead_page_later(struct ps_store *store, const struct death *d)
     }
 }
 
-void file_pages_free(struct ps_store *store, page_ref first, uint64_t birth, uint32_t pages)
+void file_pages_free(struct ps_store *store, const struct death *d)
 {
-    struct fresh_page *fresh = fresh_find(&store->fresh, first, birth);
+    page_ref first = d->ref;
+    uint32_t pages = d->pages;
+    struct fresh_page *fresh = fresh_find(&store->fresh, first, d->birth);
     if (fresh != NULL) {
         PS_ASSERT(fresh->pages == pages);
         if (ps_rule(RULE_RUNS_GIVEN_UP)) {
@@ -312,7 +314,14 @@ void file_pages_free(struct ps_store *store, page_ref first, uint64_t birth, uin
         fresh_remove(&store->fresh, fresh);
         store->stat.fresh_freed++;
     }
+    watch_freed(store->watch, first, pages, d->birth, d->death);
     if (space_free(&store->space, first, pages) != 0) {
         (void)store_poison(store, page_misplaced(store, atomic_load(&store->space.damage)));
     }
+}
+
+void slots_free(struct ps_store *store, page_ref ref, uint64_t death)
+{
+    watch_slot(store->watch, arena_side(&store->arena, ref)->birth, death);
+    arena_free(&store->arena, ref);
 }

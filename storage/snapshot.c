@@ -72,12 +72,14 @@ void ps_snapshot_renew(struct ps_snapshot *snap)
         move_undo(snap);
     }
     atomic_store_explicit(&slot->mark, 0, memory_order_relaxed);
+    watch_reader(store->watch, snap->slot, 0);
     for (;;) {
         struct state *state = atomic_load(&store->published);
         uint64_t stamp = stamp_of(state);
         atomic_store(&slot->announced, stamp);
         if (!ps_rule(RULE_RECHECK_AFTER_ANNOUNCE) ||
             likely(atomic_load(&store->published) == state && stamp_of(state) == stamp)) {
+            watch_reader(store->watch, snap->slot, stamp);
             snap->view.state = state;
             snap->view.losses = losses_ended(store);
             return;
@@ -94,6 +96,7 @@ void ps_snapshot_reset(struct ps_snapshot *snap)
     snap->view.state = NULL;
     struct reader_slot *slot = &snap->view.store->readers[snap->slot];
     atomic_store_explicit(&slot->mark, 0, memory_order_relaxed);
+    watch_reader(snap->view.store->watch, snap->slot, 0);
     atomic_store_explicit(&slot->announced, 0, memory_order_release);
 }
 
@@ -110,6 +113,7 @@ int ps_snapshot_pin(struct ps_snapshot *snap)
         if (state->seq >= ps_published(store) || stamp >= wanted) {
             store->reader_info[snap->slot].in_file = PS_PINNED;
             atomic_store(&store->readers[snap->slot].announced, stamp | FILE_ONLY);
+            watch_reader(store->watch, snap->slot, stamp | FILE_ONLY);
             snap->view.state = state;
             snap->view.losses = losses_ended(store);
             store->stat.snapshots_pinned++;

@@ -70,11 +70,12 @@ static uint8_t *image_at(const struct space *space, uint64_t page)
     return space->image + (page << space->page_shift);
 }
 
-void space_watch(struct space *space, uint8_t *image)
+void space_watch(struct space *space, uint8_t *image, struct watch *watch)
 {
     uint64_t per = chunk_pages(space);
     size_t page_size = (size_t)1 << space->page_shift;
     space->image = image;
+    space->watch = watch;
     for (uint64_t i = 0; i < space->pages; i++) {
         if (!bit(space->levels[0].at[i / per].used, i % per)) {
             poison_untouched(image_at(space, i), page_size);
@@ -447,6 +448,7 @@ static int place_all(struct space *space, uint64_t stamp, space_extents *freed)
                 if (rc != 0) {
                     return rc;
                 }
+                watch_taken(space->watch, first, 1);
                 struct space_node *node = &space->levels[level].at[i];
                 node->old_ref = node->ref;
                 node->old_birth = node->birth;
@@ -563,6 +565,7 @@ void space_unwrite(struct space *space)
                 continue;
             }
             (void)mark(space, node->ref, 1, false);
+            watch_freed(space->watch, node->ref, 1, 0, 0);
             (void)release(space, node->ref, 1);
             if (node->old_ref != 0) {
                 (void)mark(space, node->old_ref, 1, true);

@@ -30,6 +30,7 @@
 #include "storage/pandostore.h"
 #include "storage/vec.h"
 #include "storage/vfs.h"
+#include "storage/watch.h"
 
 #define SPACE_HEADER 64u
 #define SPACE_LEVELS 5u
@@ -63,6 +64,7 @@ struct space {
     _Atomic uint64_t free;   /* not used; changed under mu, read without */
     uint64_t hint;           /* where to look next */
     uint8_t *image;          /* its free pages are poisoned (poison.h); NULL: none are */
+    struct watch *watch;     /* told of the map's own pages; NULL: nobody watches */
     bool no_extents;         /* no run of SPACE_EXTENT pages was found in a whole round */
     _Atomic uint64_t damage; /* S4: the first page that was refused; 0: none */
 };
@@ -80,8 +82,8 @@ void space_destroy(struct space *space);
 int space_load(struct space *space, const struct space_root *root, uint64_t mapped,
                struct ps_fault *fault);
 
-/* From now on free pages are poisoned in this image of the file. */
-void space_watch(struct space *space, uint8_t *image);
+/* From now on free pages are poisoned in this image of the file, and somebody watches. */
+void space_watch(struct space *space, uint8_t *image, struct watch *watch);
 
 /* Between min and want consecutive pages; grows the file when that is better than crumbs. */
 int space_alloc(struct space *space, uint32_t min, uint32_t want, page_ref *first, uint32_t *got);

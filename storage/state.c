@@ -151,6 +151,7 @@ void publish_through(struct ps_store *store, struct group *last)
                 state_retire(store, newest);
             }
             newest = g->state;
+            watch_unpin(store->watch, g->stamp);
             g->state = NULL;
             g->status = GROUP_PUBLISHED;
             store->unpublished--;

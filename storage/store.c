@@ -235,6 +235,8 @@ static int first_state(struct ps_store *store, bool fresh, struct ps_fault *faul
     store->next_stamp = store->meta.stamp + 1;
     atomic_store(&store->file_keys, store->meta.file_keys);
     store->meta_stamps[0] = store->meta_stamps[1] = store->meta.stamp;
+    watch_meta(store->watch, 0, store->meta.stamp);
+    watch_meta(store->watch, 1, store->meta.stamp);
     return rc;
 }
 
@@ -274,7 +276,8 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
         pages_mapped(store);
     }
     if (rc == 0 && store->image != NULL) {
-        space_watch(&store->space, (uint8_t *)(uintptr_t)store->base[0]);
+        store->watch = watch_new(store);
+        space_watch(&store->space, (uint8_t *)(uintptr_t)store->base[0], store->watch);
     }
     return rc;
 }
@@ -571,6 +574,7 @@ static void release_memory(struct ps_store *store)
     free(store->readers);
     free(store->listing);
     image_free(store->image);
+    watch_free(store->watch);
     free(store->dir);
     free(store->file_path);
     free(store);

@@ -48,6 +48,7 @@
 #include "storage/space.h"
 #include "storage/vec.h"
 #include "storage/vfs.h"
+#include "storage/watch.h"
 
 struct tree_name {
     struct tree_name *next;
@@ -224,6 +225,7 @@ struct ps_store {
     struct ps_options options;
     const struct ps_vfs *vfs;
     struct image *image; /* NULL: the file itself is mapped */
+    struct watch *watch; /* NULL: nobody watches */
     struct lost lost;
     bool watched; /* lost_watch */
     char *dir, *file_path;
@@ -475,7 +477,9 @@ bool dead_pages_reserve(struct ps_store *store, size_t more);
 /* There is room. */
 void dead_page_later(struct ps_store *store, const struct death *d);
 /* Pages of the file go back to the map of free ones. */
-void file_pages_free(struct ps_store *store, page_ref first, uint64_t birth, uint32_t pages);
+void file_pages_free(struct ps_store *store, const struct death *d);
+/* So does a slot, or a run of them. */
+void slots_free(struct ps_store *store, page_ref ref, uint64_t death);
 /* Slots are wanted: snapshots that keep at least `least` dead ones are asked to move. */
 void ask_to_move(struct ps_store *store, uint64_t least);
 

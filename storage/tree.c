@@ -21,6 +21,7 @@ int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct pag
     struct ps_store *store = txn->view.store;
     if (ref_in_arena(child->ref) &&
         (child->birth >= txn->base || !ps_rule(RULE_COPY_BEFORE_WRITE))) {
+        watch_slot(store->watch, child->birth, UINT64_MAX);
         *page = page_mut(store, child->ref);
         return 0;
     }

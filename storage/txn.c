@@ -141,6 +141,7 @@ int txn_take_file(struct ps_txn *txn, page_ref first, uint32_t pages)
     if (!vec_reserve(&txn->group->born_file, 1) || !fresh_reserve(&store->fresh)) {
         return PS_NOMEM;
     }
+    watch_taken(store->watch, first, pages);
     page_unverify(store, first, pages);
     lost_restore(store, first, pages);
     struct fresh_page fresh = {.first = first, .birth = txn->stamp, .pages = pages};
@@ -183,7 +184,7 @@ int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
         return page_misplaced(store, ref);
     }
     if (!ref_in_arena(ref) && is_its_own(txn, birth)) {
-        file_pages_free(store, ref, birth, pages);
+        file_pages_free(store, &d);
         return 0;
     }
     if (ref_in_arena(ref)) {
@@ -191,7 +192,7 @@ int txn_drop(struct ps_txn *txn, page_ref ref, uint64_t birth, uint32_t pages)
         PS_ASSERT(side->birth == birth && side->death == 0 && side->pages == pages);
         if (is_its_own(txn, birth)) {
             txn->own_slots -= pages;
-            arena_free(&store->arena, ref);
+            slots_free(store, ref, txn->stamp);
             return 0;
         }
     }
@@ -239,7 +240,8 @@ static void undo_file_pages(struct ps_store *store, struct group *group, size_t 
         const struct fresh_page *fresh = fresh_find(&store->fresh, e->first, e->birth);
         if (fresh != NULL) {
             PS_ASSERT(fresh->death == 0);
-            file_pages_free(store, e->first, e->birth, fresh->pages);
+            struct death d = {e->first, e->birth, store->next_stamp, fresh->pages};
+            file_pages_free(store, &d);
         }
     }
     group->born_file.n = born_file;
@@ -263,7 +265,7 @@ void txn_undo(struct ps_store *store, struct group *group, size_t born, size_t b
         struct slot_side *side = arena_side(&store->arena, group->born.at[i]);
         if (side->birth != 0) {
             PS_ASSERT(side->death == 0);
-            arena_free(&store->arena, group->born.at[i]);
+            slots_free(store, group->born.at[i], store->next_stamp);
         }
     }
     group->born.n = born;
@@ -285,6 +287,7 @@ int ps_savepoint(struct ps_txn *txn)
     struct savepoint *s = &txn->savepoints[txn->nsavepoints];
     *s = (struct savepoint){
         .base = txn->base,
+        .stamp = txn->stamp,
         .born = txn->group->born.n,
         .born_file = txn->group->born_file.n,
         .deaths = txn->group->deaths.n,
@@ -302,6 +305,7 @@ int ps_savepoint(struct ps_txn *txn)
         memcpy(s->trees, txn->state->trees, s->ntrees * sizeof *s->trees);
     }
     txn->nsavepoints++;
+    watch_pin(store->watch, s->stamp);
     txn_advance(txn);
     txn->base = ps_rule(RULE_COPY_UNDER_SAVEPOINT) ? txn->stamp : txn->base;
     store->stat.savepoints++;
@@ -321,9 +325,9 @@ static void free_dropped(struct ps_txn *txn, size_t from)
             list->at[kept++] = d;
         } else if (ref_in_arena(d.ref)) {
             txn->own_slots -= d.pages;
-            arena_free(&store->arena, d.ref);
+            slots_free(store, d.ref, d.death);
         } else {
-            file_pages_free(store, d.ref, d.birth, d.pages);
+            file_pages_free(store, &d);
         }
     }
     list->n = kept;
@@ -335,6 +339,7 @@ int ps_savepoint_release(struct ps_txn *txn)
         return PS_INVALID;
     }
     struct savepoint *s = &txn->savepoints[--txn->nsavepoints];
+    watch_unpin(txn->view.store->watch, s->stamp);
     txn->base = s->base;
     free(s->trees);
     free_dropped(txn, s->deaths);
@@ -350,6 +355,7 @@ int ps_savepoint_rollback(struct ps_txn *txn)
         return PS_INVALID;
     }
     struct savepoint *s = &txn->savepoints[--txn->nsavepoints];
+    watch_unpin(txn->view.store->watch, s->stamp);
     txn_undo(store, txn->group, s->born, s->born_file, s->deaths);
     txn->group->ops.n = s->marked ? 0 : s->ops;
     if (s->marked && ps_rule(RULE_MARKS_OF_SAVEPOINTS)) {
@@ -378,6 +384,9 @@ void txn_discard(struct ps_txn *txn)
 {
     struct ps_store *store = txn->view.store;
     pieces_abandon(txn);
+    for (unsigned i = 0; i < txn->nsavepoints; i++) {
+        watch_unpin(store->watch, txn->savepoints[i].stamp);
+    }
     txn_undo(store, txn->group, 0, 0, 0);
     group_recycle(store, txn->group);
     state_give_back(store, txn->state);

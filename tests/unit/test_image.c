@@ -194,6 +194,7 @@ static void child_reads_late(bool in_file, bool broken)
     assert_int_equal(ps_get(ps_snapshot_view(snap), f->tree, text("key 00007"), &late.value), 0);
     pthread_create(&reader, NULL, read_late, &late);
     if (broken) {
+        watch_reader(f->store->watch, snap->slot, 0); /* else it speaks up first (watch.h) */
         atomic_store(&f->store->readers[snap->slot].announced, 0);
     }
     rewrite(f);
@@ -227,6 +228,7 @@ static void child_writes(bool broken)
     const struct ps_vfs *vfs = f->store->vfs;
     assert_int_equal(vfs->pread(vfs->ctx, f->store->fd, same, sizeof same, offset), sizeof same);
     offset = broken ? offset : unused << f->store->page_shift;
+    watch_taken(f->store->watch, offset >> f->store->page_shift, 1);
     atomic_store_explicit(&late.go, true, memory_order_relaxed);
     assert_int_equal(vfs->pwrite(vfs->ctx, f->store->fd, same, sizeof same, offset), 0);
     pthread_join(reader, NULL);
