@@ -50,12 +50,12 @@ static void take_births(struct checkpoint *c, uint64_t stamp)
             continue;
         }
         struct death d = {f.first, f.birth, 0, f.pages};
-        c->fresh.at[c->fresh.n++] = d;
+        vec_put(&c->fresh, d);
         fresh->kept++;
         store->stat.fresh_mapped++;
         d.death = f.death;
         if (f.death != 0) {
-            store->unmapped.at[store->unmapped.n++] = d;
+            vec_put(&store->unmapped, d);
         }
     }
 }
@@ -135,7 +135,7 @@ static int choose(struct checkpoint *c, bool *work)
         struct death d = store->unmapped.at[i];
         if (d.death <= stamp ? ps_rule(RULE_MAP_DROPS_EARLIER_DEATHS)
                              : !ps_rule(RULE_MAP_KEEPS_LATER_DEATHS)) {
-            c->deaths.at[c->deaths.n++] = d;
+            vec_put(&c->deaths, d);
         } else {
             store->unmapped.at[kept++] = d;
         }
@@ -177,7 +177,7 @@ static void give_back(struct checkpoint *c)
         (void)space_free(&store->space, c->taken.at[i].first, c->taken.at[i].pages);
     }
     for (size_t i = 0; i < c->deaths.n; i++) {
-        store->unmapped.at[store->unmapped.n++] = c->deaths.at[i];
+        vec_put(&store->unmapped, c->deaths.at[i]);
     }
     give_births_back(c);
     give_up_room(store);
@@ -282,7 +282,7 @@ static void pass_death_on(struct ps_store *store, const struct slot_side *side)
     }
     if (g != NULL) {
         PS_ASSERT(g->deaths.n < g->deaths.room);
-        g->deaths.at[g->deaths.n++] = d;
+        vec_put(&g->deaths, d);
     }
     pthread_mutex_unlock(&store->mu);
     if (g == NULL) {
@@ -348,12 +348,12 @@ static void hand_over_pages(struct checkpoint *c, const space_extents *freed,
             PS_ASSERT(store->dead_pages.n + freed->n < store->dead_pages.room);
             for (size_t i = 0; i < freed->n; i++) {
                 struct death d = {freed->at[i].first, freed->at[i].birth, stamp, 1};
-                store->dead_pages.at[store->dead_pages.n++] = d;
+                vec_put(&store->dead_pages, d);
             }
             if (old_catalogue->ref != 0) {
                 struct death d = {old_catalogue->ref, old_catalogue->birth, stamp,
                                   plain_pages(old_catalogue->len, store->page_shift)};
-                store->dead_pages.at[store->dead_pages.n++] = d;
+                vec_put(&store->dead_pages, d);
             }
         }
         adopt(store, 4096);

@@ -48,11 +48,11 @@ static void collect_pins(struct ps_store *store, uint64_t metas[2])
         }
         if (stamp != 0) { /* there is room for all readers (store.c) */
             PS_ASSERT(store->pins.n < store->pins.room);
-            store->pins.at[store->pins.n++] = stamp & ~FILE_ONLY;
+            vec_put(&store->pins, stamp & ~FILE_ONLY);
         }
         if (stamp != 0 && !(stamp & FILE_ONLY)) {
             PS_ASSERT(store->slot_pins.n < store->slot_pins.room);
-            store->slot_pins.at[store->slot_pins.n++] = stamp;
+            vec_put(&store->slot_pins, stamp);
         }
     }
     metas[0] = store->meta_stamps[0];

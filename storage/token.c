@@ -64,7 +64,7 @@ int harvest(struct ps_store *store)
         for (size_t i = 0; i < group->deaths.n; i++) {
             const struct death *d = &group->deaths.at[i];
             if (ref_in_arena(d->ref)) {
-                store->dead_slots.at[store->dead_slots.n++] = *d;
+                vec_put(&store->dead_slots, *d);
             } else {
                 dead_page_later(store, d);
             }

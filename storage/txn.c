@@ -129,7 +129,7 @@ int txn_alloc(struct ps_txn *txn, uint32_t pages, page_ref *ref)
     }
     int rc = arena_alloc(&store->arena, pages, txn->stamp, ref);
     if (rc == 0) {
-        txn->group->born.at[txn->group->born.n++] = *ref;
+        vec_put(&txn->group->born, *ref);
         txn->own_slots += pages;
     }
     return rc;
@@ -147,7 +147,7 @@ int txn_take_file(struct ps_txn *txn, page_ref first, uint32_t pages)
     struct fresh_page fresh = {.first = first, .birth = txn->stamp, .pages = pages};
     fresh_add(&store->fresh, &fresh);
     struct space_extent e = {first, txn->stamp, pages};
-    txn->group->born_file.at[txn->group->born_file.n++] = e;
+    vec_put(&txn->group->born_file, e);
     store->stat.fresh_taken++;
     return 0;
 }

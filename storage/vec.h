@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "storage/page.h"
+
 #define VEC(type)       \
     struct {            \
         type *at;       \
@@ -17,7 +19,13 @@
     vec_grow((void **)&(v)->at, (v)->n + (more), &(v)->room, sizeof *(v)->at)
 /* Appends; false when out of memory. */
 #define vec_push(v, element) (vec_reserve(v, 1) ? ((v)->at[(v)->n++] = (element), true) : false)
-#define vec_free(v)          (free((v)->at), (v)->at = NULL, (v)->n = (v)->room = 0)
+/* Appends where room was made before. */
+#define vec_put(v, element)                               \
+    do {                                                  \
+        PS_ASSERT((v)->at != NULL && (v)->n < (v)->room); \
+        (v)->at[(v)->n++] = (element);                    \
+    } while (0)
+#define vec_free(v) (free((v)->at), (v)->at = NULL, (v)->n = (v)->room = 0)
 
 /* Memory that grows; NULL: none (vec.c). */
 void *vec_realloc(void *at, size_t bytes);
