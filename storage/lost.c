@@ -161,15 +161,13 @@ static void uninstall(void)
 
 int lost_watch(struct ps_store *store)
 {
-    if (store->image != NULL) {
-        return 0; /* memory */
-    }
+    bool faults = store->image == NULL; /* else the image is memory, and only counted */
     pthread_mutex_lock(&watching);
     unsigned i = 0;
     while (i < WATCHED && atomic_load(&watched[i].bytes) != 0) {
         i++;
     }
-    int rc = i == WATCHED ? PS_LIMIT : watched_stores == 0 ? install() : 0;
+    int rc = i == WATCHED ? PS_LIMIT : watched_stores == 0 && faults ? install() : 0;
     if (rc == 0) {
         watched[i].store = store;
         atomic_store(&watched[i].base, (uintptr_t)store->base[0]);

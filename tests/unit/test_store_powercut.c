@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #define META 512u
@@ -45,6 +46,7 @@ static int open_again(struct fixture *f, struct ps_fault *fault)
 
 struct watched {
     struct ps_vfs vfs;
+    pthread_mutex_t lock; /* the log thread syncs the directory, too */
     char synced[8][STORE_DIR_PATH];
     unsigned n;
 };
@@ -52,17 +54,21 @@ struct watched {
 static int note_sync_dir(void *ctx, const char *path)
 {
     struct watched *w = ctx;
+    pthread_mutex_lock(&w->lock);
     if (w->n < 8)
         snprintf(w->synced[w->n++], STORE_DIR_PATH, "%s", path);
+    pthread_mutex_unlock(&w->lock);
     return 0;
 }
 
-static bool was_synced(const struct watched *w, const char *path)
+static bool was_synced(struct watched *w, const char *path)
 {
+    bool found = false;
+    pthread_mutex_lock(&w->lock);
     for (unsigned i = 0; i < w->n; i++)
-        if (strcmp(w->synced[i], path) == 0)
-            return true;
-    return false;
+        found |= strcmp(w->synced[i], path) == 0;
+    pthread_mutex_unlock(&w->lock);
+    return found;
 }
 
 /* Else the whole directory may be gone, commits and all. Also when it is there already: whoever
@@ -71,7 +77,7 @@ static void the_directorys_own_name_is_synced_before_a_store_is_served(void **st
 {
     struct fixture *f = *state;
     char above[STORE_DIR_PATH];
-    struct watched w = {.vfs = *ps_vfs_posix()};
+    struct watched w = {.vfs = *ps_vfs_posix(), .lock = PTHREAD_MUTEX_INITIALIZER};
     snprintf(above, sizeof above, "%s", f->dir);
     snprintf(f->dir + strlen(f->dir), 8, "/new");
     w.vfs.ctx = &w;
