@@ -37,6 +37,7 @@ int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct pag
     store->stat.spilled_again += !ref_in_arena(child->ref) && child->birth >= txn->base;
     struct page *copy = page_mut(store, ref);
     memcpy(copy, old, store->page_size);
+    *page = copy;
     if (lost_since(store, txn->view.losses)) {
         return lost_report(store); /* the copy may be half zeros */
     }
@@ -45,7 +46,6 @@ int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct pag
     rc = txn_drop(txn, child->ref, child->birth, 1);
     child->ref = ref;
     child->birth = txn->stamp;
-    *page = copy;
     if (rc == 0 && store->relink_pending > 0 &&
         (txn->nsavepoints == 0 || !ps_rule(RULE_NO_RELINK_IN_SAVEPOINT))) {
         rc = level > 0 ? relink_children(txn, copy) : relink_leaf(txn, copy);
