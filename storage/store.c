@@ -355,6 +355,13 @@ static char *parent_of(const char *dir)
     return parent;
 }
 
+/* Whether a directory cannot be synced because it is none of this process's business: what it may
+ * not read, or what lies on a read-only file system, somebody else has made and answers for. */
+static bool is_foreign(int err)
+{
+    return err == -EACCES || err == -EPERM || err == -EROFS;
+}
+
 /* The names of the files, and of their directory, are on the device before the store is served:
  * this process may have made them, or one that was killed before it could do this. */
 static int sync_names(struct ps_store *store, struct ps_fault *fault)
@@ -366,7 +373,10 @@ static int sync_names(struct ps_store *store, struct ps_fault *fault)
         return parent == NULL ? PS_NOMEM : 0;
     }
     int err = vfs->sync_dir(vfs->ctx, store->dir);
-    err = err == 0 ? vfs->sync_dir(vfs->ctx, parent) : err;
+    if (err == 0) {
+        err = vfs->sync_dir(vfs->ctx, parent);
+        err = is_foreign(err) ? 0 : err;
+    }
     free(parent);
     return err == 0 ? 0 : fail_at(fault, err, store->dir, "syncing its name");
 }

@@ -49,6 +49,8 @@ struct watched {
     pthread_mutex_t lock; /* the log thread syncs the directory, too */
     char synced[8][STORE_DIR_PATH];
     unsigned n;
+    const char *fails; /* syncing this directory answers so */
+    int with;
 };
 
 static int note_sync_dir(void *ctx, const char *path)
@@ -58,7 +60,7 @@ static int note_sync_dir(void *ctx, const char *path)
     if (w->n < 8)
         snprintf(w->synced[w->n++], STORE_DIR_PATH, "%s", path);
     pthread_mutex_unlock(&w->lock);
-    return 0;
+    return w->fails != NULL && strcmp(w->fails, path) == 0 ? w->with : 0;
 }
 
 static bool was_synced(struct watched *w, const char *path)
@@ -90,6 +92,32 @@ static void the_directorys_own_name_is_synced_before_a_store_is_served(void **st
         assert_true(was_synced(&w, above));
         fixture_close(f, false);
     }
+    store_dir_remove(f->dir);
+    snprintf(f->dir, sizeof f->dir, "%s", above);
+}
+
+/* A directory that a service may not read was made for it, by somebody else. */
+static void a_directory_above_that_may_not_be_read_is_no_obstacle(void **state)
+{
+    static const int errors[] = {-EACCES, -EPERM, -EROFS, -EIO};
+    struct fixture *f = *state;
+    char above[STORE_DIR_PATH];
+    struct watched w = {.vfs = *ps_vfs_posix(), .lock = PTHREAD_MUTEX_INITIALIZER, .fails = above};
+    struct ps_fault fault;
+    snprintf(above, sizeof above, "%s", f->dir);
+    snprintf(f->dir + strlen(f->dir), 8, "/new");
+    w.vfs.ctx = &w;
+    w.vfs.sync_dir = note_sync_dir;
+    f->options.vfs = &w.vfs;
+    for (unsigned i = 0; i < 4; i++) {
+        w.with = errors[i];
+        assert_int_equal(open_again(f, &fault), errors[i] == -EIO ? PS_IO : 0);
+        if (errors[i] != -EIO)
+            fixture_close(f, false);
+    }
+    w.fails = f->dir; /* its own directory, though, must be synced */
+    w.with = -EACCES;
+    assert_int_not_equal(open_again(f, &fault), 0);
     store_dir_remove(f->dir);
     snprintf(f->dir, sizeof f->dir, "%s", above);
 }
@@ -235,6 +263,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         DIRECTORY_TEST(the_directorys_own_name_is_synced_before_a_store_is_served),
+        DIRECTORY_TEST(a_directory_above_that_may_not_be_read_is_no_obstacle),
         DIRECTORY_TEST(a_store_in_whose_making_the_first_meta_was_torn_is_made_anew),
         DIRECTORY_TEST(a_file_with_other_bytes_after_a_torn_meta_is_refused),
         DIRECTORY_TEST(a_torn_meta_without_a_log_is_somebody_elses_file),
