@@ -17,12 +17,10 @@
 #define PATH_ROOM 320
 #define HELD_STEP 65536u
 
-void must(bool good, const char *what)
+void give_up(const char *what)
 {
-    if (!good) {
-        fprintf(stderr, "damage: %s: %s\n", what, strerror(errno));
-        exit(3);
-    }
+    fprintf(stderr, "damage: %s: %s\n", what, strerror(errno));
+    exit(3);
 }
 
 static void path_of(char path[PATH_ROOM], const char *dir, const char *name)

@@ -32,6 +32,13 @@ void files_write(const struct files *image, const char *dir);
 void files_free(struct files *image);
 
 /* Ends the program with a message if something fails that the test itself needs. */
-void must(bool good, const char *what);
+_Noreturn void give_up(const char *what);
+
+static inline void must(bool good, const char *what)
+{
+    if (!good) {
+        give_up(what);
+    }
+}
 
 #endif

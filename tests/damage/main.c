@@ -194,7 +194,7 @@ static void say_death(struct suite *s, uint64_t number, int status)
 /* All cases of a shape, whatever becomes of the workers. */
 static void run_shape(struct suite *s)
 {
-    pid_t pids[WORKERS_MOST];
+    pid_t pids[WORKERS_MOST] = {0};
     for (unsigned w = 0; w < s->options.workers; w++) {
         s->board->worker[w].ended = false;
         pids[w] = start(s, w, w);
@@ -265,6 +265,7 @@ static int run_one(struct suite *s, uint64_t number)
 static unsigned shape_number(const char *name)
 {
     unsigned i = 0;
+    must(name != NULL, "a shape without a name");
     while (i < ALL_SHAPES && strcmp(shape_names[i], name) != 0) {
         i++;
     }

@@ -68,7 +68,9 @@ static void keep(struct keys *keys, struct ps_slice key, struct ps_slice value, 
 {
     if (keys->n < KEPT) {
         uint8_t *copy = malloc(key.len + 1);
-        must(copy != NULL, "memory");
+        if (copy == NULL) {
+            give_up("memory");
+        }
         memcpy(copy, key.data, key.len);
         keys->at[keys->n] = (struct ps_slice){copy, key.len};
         keys->value_len[keys->n] = value.len;
@@ -93,7 +95,9 @@ static bool in_order(struct last_key *last, struct ps_slice key, bool forward)
     if (last->room < key.len + 1) {
         last->room = 2 * key.len + 64;
         last->bytes = realloc(last->bytes, last->room);
-        must(last->bytes != NULL, "memory");
+    }
+    if (last->bytes == NULL) {
+        give_up("memory");
     }
     memcpy(last->bytes, key.data, key.len);
     last->len = key.len;

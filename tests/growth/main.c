@@ -246,7 +246,7 @@ static void take_snapshots(struct run *r)
 static void run_case(const struct options *o, const struct plan *plan, const char *dir)
 {
     struct run r = {.o = *o, .plan = plan, .dirty = o->dirty_mib * MIB};
-    struct ps_stat stat;
+    struct ps_stat stat = {0};
     uint64_t at_one = 0;
     r.value = malloc(o->value);
     if (r.value == NULL)
