@@ -25,6 +25,22 @@ def pytest_sessionstart():
         raise pytest.UsageError(f"no server at {support.PANDOD}: build first, or set PANDOD")
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    outcome = yield
+    report = outcome.get_result()
+    if report.when == "call":
+        item.good = not report.failed
+
+
+@pytest.fixture
+def tmp_path(tmp_path, request):
+    """A test's folder goes with it, unless it failed: all of them together are tens of gigabytes."""
+    yield tmp_path
+    if getattr(request.node, "good", False):
+        shutil.rmtree(tmp_path, ignore_errors=True)
+
+
 @pytest.fixture
 def make_server(tmp_path):
     """A function that makes (not starts) servers; all are stopped, cleanly, after the test."""
