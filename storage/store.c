@@ -269,8 +269,11 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
     atomic_store(&store->file_pages, pages);
     if (rc == 0 && !fresh) {
         rc = space_load(&store->space, &store->meta.space, store->meta.file_pages, fault);
-        if (rc != 0 && fault != NULL) {
-            snprintf(fault->file, sizeof fault->file, "%s", store->file_path);
+        if (rc != 0) { /* what was read of it means nothing */
+            if (fault != NULL) {
+                snprintf(fault->file, sizeof fault->file, "%s", store->file_path);
+            }
+            return rc;
         }
         store->loaded_stamp = store->meta.stamp;
         pages_mapped(store);
