@@ -176,12 +176,20 @@ static void a_torn_meta_without_a_log_is_somebody_elses_file(void **state)
 /* ---- reopening --------------------------------------------------------------------------------
  */
 
+static void read_meta(struct fixture *f, uint64_t offset, unsigned char bytes[META])
+{
+    int fd = data_file(f);
+    assert_int_equal(pread(fd, bytes, META, (off_t)offset), META);
+    close(fd);
+}
+
 /* Meta B was torn; writing A again, of which only a half arrives, must not come before B is whole.
  */
 static void reopening_writes_the_damaged_meta_before_the_good_one(void **state)
 {
     struct fixture *f = *state;
     struct ps_fault fault;
+    unsigned char before[META], after[META];
     for (unsigned damaged = 0; damaged < 2; damaged++) {
         struct fault_vfs *faults = fault_vfs_new();
         fixture_put(f, "a", "1");
@@ -189,21 +197,17 @@ static void reopening_writes_the_damaged_meta_before_the_good_one(void **state)
         fixture_open(f); /* the log goes on elsewhere: the metas will name another place of it */
         fixture_close(f, false);
         fill_with(f, damaged * B, META, 0x5a);
+        read_meta(f, (1 - damaged) * B, before);
         fault_vfs_fail(faults, FAULT_PWRITE, FAULT_DATA, 1, EIO, false);
         f->options.vfs = fault_vfs(faults);
         assert_int_not_equal(open_again(f, &fault), 0);
         assert_int_equal(fault_vfs_failed(faults), 1);
         f->options.vfs = NULL;
+        read_meta(f, (1 - damaged) * B, after);
+        assert_memory_equal(before, after, META);
         assert_int_equal(open_again(f, &fault), 0);
         fault_vfs_free(faults);
     }
-}
-
-static void read_meta(struct fixture *f, uint64_t offset, unsigned char bytes[META])
-{
-    int fd = data_file(f);
-    assert_int_equal(pread(fd, bytes, META, (off_t)offset), META);
-    close(fd);
 }
 
 /* If syncs failed, only the other one is sure to be on the device. */
