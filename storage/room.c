@@ -192,8 +192,8 @@ int room_for_savepoint(struct ps_txn *txn)
         int rc = wait_until_free(store, txn, least_for_whole(store));
         return rc == PS_NOSPACE ? 0 : rc; /* it may be about to delete */
     }
-    return spill_for_savepoint(
-        txn); /* PS_NOSPACE: it would keep what the rest has no room beside */
+    /* PS_NOSPACE: it would keep what the rest has no room beside. */
+    return spill_for_savepoint(txn);
 }
 
 /* `all`: slots that everything asked for may take; `one`: what its largest part may take. */

@@ -429,6 +429,8 @@ static void walk_some(struct reader *r, struct ps_view *view)
     ps_cursor_close(cursor);
 }
 
+static _Atomic unsigned rounds_read; /* by all readers */
+
 static void *read_on(void *arg)
 {
     struct reader *r = arg;
@@ -439,6 +441,7 @@ static void *read_on(void *arg)
         read_some(r, ps_snapshot_view(snap));
         ps_snapshot_renew(snap);
         walk_some(r, ps_snapshot_view(snap));
+        atomic_fetch_add(&rounds_read, 1);
     }
     ps_snapshot_free(snap);
     return NULL;
@@ -452,13 +455,16 @@ static void readers_survive_a_file_that_shrinks(void **state)
     struct reader readers[3];
     uint64_t lost = 0, right = 0;
     atomic_store(&readers_stop, false);
+    atomic_store(&rounds_read, 0);
     for (unsigned i = 0; i < 3; i++) {
         readers[i] = (struct reader){.w = w, .seed = i};
         assert_int_equal(pthread_create(&readers[i].thread, NULL, read_on, &readers[i]), 0);
     }
+    while (atomic_load(&rounds_read) < 3) /* something is read while all is there */
+        sched_yield();
     for (off_t bytes = size_of(w); bytes > 131072; bytes -= 8192) {
         cut_off(w, bytes / 4096 * 4096);
-        usleep(500); /* so that they read between the cuts; nothing depends on it */
+        sched_yield();
     }
     struct ps_stat stat;
     do {
