@@ -162,7 +162,7 @@ static void record_workload(struct round *r)
     struct files nothing = {0};
     struct state empty = {0};
     uint64_t seed = r->order->seed * 1000003 + r->order->round;
-    stage->config = config_make(r->order->seed, r->order->round, r->order->even);
+    stage->config = config_make(r->order->seed, r->order->round, r->order->shape);
     journal_init(&stage->journal, &nothing);
     line_add(&stage->line, states_keep(&r->states, &empty));
     struct recorder *rec = recorder_new(r->dirs[0], &stage->journal, seed);

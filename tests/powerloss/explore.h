@@ -13,6 +13,7 @@
 #define PANDO_TESTS_POWERLOSS_EXPLORE_H
 
 #include "tests/powerloss/tally.h"
+#include "tests/powerloss/work.h"
 #include "tests/support/store_dir.h"
 
 #define EXPLORE_DEPTH 3 /* crashes in a row, at most */
@@ -34,7 +35,7 @@ struct progress {
 struct order {
     uint64_t seed, round;
     uint64_t images;  /* to be looked at */
-    bool even;        /* workloads of that kind alone (struct config) */
+    enum shape shape; /* of workloads (work.h) */
     const char *path; /* only this image (NULL: those that the seed says) */
     const char *dir;  /* where stores are made */
     const char *keep; /* where a failing journal is left */

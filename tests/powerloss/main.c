@@ -20,8 +20,8 @@
 
 struct options {
     uint64_t images, seed, round, jobs;
-    const char *image, *journal, *without;
-    bool one_round, rules, list, verbose, even;
+    const char *image, *journal, *without, *shape;
+    bool one_round, rules, list, verbose;
 };
 
 static const char *word_after(int argc, char **argv, int *i)
@@ -53,17 +53,12 @@ static void parse(int argc, char **argv, struct options *o)
         const char **word;
         bool *flag;
     } known[] = {
-        {"--images", &o->images, NULL, NULL},
-        {"--seed", &o->seed, NULL, NULL},
-        {"--round", &o->round, NULL, &o->one_round},
-        {"--jobs", &o->jobs, NULL, NULL},
-        {"--image", NULL, &o->image, NULL},
-        {"--journal", NULL, &o->journal, NULL},
-        {"--without", NULL, &o->without, NULL},
-        {"--rules", NULL, NULL, &o->rules},
-        {"--list-rules", NULL, NULL, &o->list},
-        {"--verbose", NULL, NULL, &o->verbose},
-        {"--even", NULL, NULL, &o->even},
+        {"--images", &o->images, NULL, NULL},        {"--seed", &o->seed, NULL, NULL},
+        {"--round", &o->round, NULL, &o->one_round}, {"--jobs", &o->jobs, NULL, NULL},
+        {"--image", NULL, &o->image, NULL},          {"--journal", NULL, &o->journal, NULL},
+        {"--without", NULL, &o->without, NULL},      {"--rules", NULL, NULL, &o->rules},
+        {"--list-rules", NULL, NULL, &o->list},      {"--verbose", NULL, NULL, &o->verbose},
+        {"--shape", NULL, &o->shape, NULL},
     };
     for (int i = 1; i < argc; i++) {
         size_t k = 0;
@@ -82,13 +77,24 @@ static void parse(int argc, char **argv, struct options *o)
     }
 }
 
-static int one_round(const struct options *o, struct rounds *rounds)
+static enum shape shape_of(const char *program, const char *name)
+{
+    unsigned shape = SHAPE_ANY;
+    while (name && shape < SHAPES && strcmp(name, shape_name((enum shape)shape)) != 0)
+        shape++;
+    if (shape < SHAPES)
+        return (enum shape)shape;
+    fprintf(stderr, "%s: --shape is any, even or long, not %s\n", program, name);
+    exit(2);
+}
+
+static int one_round(const char *program, const struct options *o, struct rounds *rounds)
 {
     struct order order = {.seed = o->seed,
                           .round = o->round,
                           .images = o->images ? o->images : ROUND_IMAGES,
                           .path = o->image,
-                          .even = o->even,
+                          .shape = shape_of(program, o->shape),
                           .verbose = o->verbose};
     struct progress *p = rounds_alone(rounds, &order, o->journal);
     bool good = p->done && !p->failed;
@@ -116,7 +122,7 @@ int main(int argc, char **argv)
     }
     struct rounds *rounds = rounds_new(argv[0], (unsigned)o.jobs);
     int rc = o.rules                    ? rules_all(rounds, o.seed, o.without)
-             : o.one_round || o.journal ? one_round(&o, rounds)
+             : o.one_round || o.journal ? one_round(argv[0], &o, rounds)
                                         : rounds_many(rounds, o.seed, o.images ? o.images : 5000);
     rounds_free(rounds);
     return rc;

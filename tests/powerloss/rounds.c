@@ -149,8 +149,9 @@ void rounds_report(const struct rounds *r, const struct progress *p, const struc
         printf("  again, exactly: %s --journal %s --image %s\n", r->program, p->journal,
                last ? last + 1 : p->path);
     }
-    printf("  the round:      %s --seed %" PRIu64 " --round %" PRIu64 " --images %" PRIu64 "%s\n",
-           r->program, order->seed, order->round, order->images, order->even ? " --even" : "");
+    printf("  the round:      %s --seed %" PRIu64 " --round %" PRIu64 " --images %" PRIu64
+           " --shape %s\n",
+           r->program, order->seed, order->round, order->images, shape_name(order->shape));
 }
 
 struct progress *rounds_alone(struct rounds *r, const struct order *order, const char *journal)

@@ -116,12 +116,12 @@ static struct value new_value(struct work *w)
 {
     struct value v = {.tag = (w->tags += 2) | (rng_next(&w->rng) << 32 | 1), .there = 1};
     uint64_t kind = rng_below(&w->rng, 60);
-    if (w->config.even) {
+    if (w->config.shape == SHAPE_EVEN) {
         v.len = 800;
         return v;
     }
     v.len = (uint32_t)rng_between(&w->rng, 8, kind < 40 ? 120 : kind < 55 ? 1500 : 9000);
-    if (w->config.long_values && kind == 59)
+    if (w->config.long_values && kind >= (w->config.shape == SHAPE_LONG ? 50 : 59))
         v.len = (uint32_t)rng_between(&w->rng, 66000, 140000);
     return v;
 }
@@ -158,7 +158,8 @@ static int change(struct work *w, struct ps_txn *txn, struct state *s)
 {
     unsigned tree = pick_tree(w, s);
     unsigned number = (unsigned)rng_below(&w->rng, w->config.numbers);
-    if (!w->config.even && rng_one_in(&w->rng, 3) && s->exists[tree] && s->at[tree][number].there) {
+    if (w->config.shape != SHAPE_EVEN && rng_one_in(&w->rng, 3) && s->exists[tree] &&
+        s->at[tree][number].there) {
         int rc = ps_delete(txn, w->ids[tree], state_key(w->config.keys, number, w->key));
         if (rc == 0)
             s->at[tree][number].there = 0;
@@ -201,9 +202,10 @@ static void step_commit(struct work *w)
     int rc = 0;
     if (!txn)
         return;
-    for (uint64_t n = w->config.even ? 1 : rng_between(&w->rng, 1, 5); n > 0 && rc == 0; n--)
+    for (uint64_t n = w->config.shape == SHAPE_EVEN ? 1 : rng_between(&w->rng, 1, 5);
+         n > 0 && rc == 0; n--)
         rc = change(w, txn, &s);
-    if (rc == 0 && !w->config.even && rng_one_in(&w->rng, 30))
+    if (rc == 0 && w->config.shape != SHAPE_EVEN && rng_one_in(&w->rng, 30))
         rc = empty_tree(w, txn, &s);
     if (rc) {
         give_up(w, txn, rc);
@@ -217,7 +219,8 @@ static void step_commit(struct work *w)
 
 static void step_burst(struct work *w)
 {
-    for (uint64_t n = rng_between(&w->rng, 2, w->config.even ? 14 : 6); n > 0 && !w->over; n--) {
+    for (uint64_t n = rng_between(&w->rng, 2, w->config.shape == SHAPE_EVEN ? 14 : 6);
+         n > 0 && !w->over; n--) {
         struct ps_txn *txn = begin(w);
         struct state s = w->now;
         int rc = txn ? change(w, txn, &s) : 0;
@@ -225,7 +228,7 @@ static void step_burst(struct work *w)
             give_up(w, txn, rc);
         else if (txn)
             commit(w, txn, &s, false);
-        if (!w->config.even)
+        if (w->config.shape != SHAPE_EVEN)
             recorder_step(w->rec);
     }
 }

@@ -36,7 +36,13 @@ void work_error(struct work *w, int rc, const char *call)
 /* ---- configurations ---------------------------------------------------------------------------
  */
 
-struct config config_make(uint64_t seed, uint64_t round, bool even)
+const char *shape_name(enum shape shape)
+{
+    static const char *const names[SHAPES] = {"any", "even", "long"};
+    return names[shape];
+}
+
+struct config config_make(uint64_t seed, uint64_t round, enum shape shape)
 {
     static const uint64_t slots[] = {64, 96, 128, 600, 600};
     static const uint64_t segments[] = {4096, 8192, 16384, 65536};
@@ -59,12 +65,19 @@ struct config config_make(uint64_t seed, uint64_t round, bool even)
         .snapshots = rng_one_in(&rng, 3),
         .levels = rng_one_in(&rng, 3),
     };
-    c.even = rng_one_in(&rng, 5) || even;
-    if (c.even) {
+    if (shape == SHAPE_ANY && rng_one_in(&rng, 5))
+        shape = SHAPE_EVEN;
+    c.shape = shape;
+    if (shape == SHAPE_EVEN) {
         c.keys = KEYS_SHORT;
         c.failures = true;
         c.bulk = c.long_values = false;
         c.segment = rng_one_in(&rng, 2) ? 4096 : 8192;
+        c.hold_up = 2;
+    }
+    if (shape == SHAPE_LONG) {
+        c.numbers = 12;
+        c.long_values = c.bulk = true;
         c.hold_up = 2;
     }
     c.slots = slots[rng_below(&rng, 5)] * (c.page_size / 4096);

@@ -22,6 +22,14 @@
 
 #define WORK_HELD 2
 
+/* Workloads made for one purpose. */
+enum shape {
+    SHAPE_ANY,  /* for none: drawn */
+    SHAPE_EVEN, /* commits of one put and one size: old records of the log fit where new ones go */
+    SHAPE_LONG, /* long values in few keys: their pages are free and used again while written */
+    SHAPES
+};
+
 struct config {
     uint32_t page_size;
     uint64_t slots; /* of dirty memory */
@@ -32,7 +40,7 @@ struct config {
     unsigned hold_up; /* one in so many changes of background threads; 0: none */
     unsigned steps;
     bool own_checkpoints; /* the engine makes some by itself */
-    bool even; /* commits of one put and one size: old records of the log fit where new ones go */
+    enum shape shape;
     bool bulk, long_values, failures, kills, snapshots, levels;
 };
 
@@ -66,8 +74,9 @@ struct work {
     unsigned char key[KEY_ROOM], value[VALUE_ROOM];
 };
 
-/* `even`: one of that kind. */
-struct config config_make(uint64_t seed, uint64_t round, bool even);
+struct config config_make(uint64_t seed, uint64_t round, enum shape shape);
+/* Its name on the command line: "any", "even", "long". */
+const char *shape_name(enum shape shape);
 /* Opens the directory and holds what is found against the line, from sequence `low` on. */
 void work_open(struct work *work, uint64_t low);
 /* Checks the store's structure, and its content again. */
