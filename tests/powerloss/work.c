@@ -77,6 +77,7 @@ struct config config_make(uint64_t seed, uint64_t round, enum shape shape)
     }
     if (shape == SHAPE_LONG) {
         c.numbers = 12;
+        c.segment = 65536; /* the recorder knows so many files at most */
         c.long_values = c.bulk = true;
         c.hold_up = 2;
     }
