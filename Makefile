@@ -6,7 +6,8 @@
 #   make check        every suite once; SAN=address (with UBSan) or SAN=thread: under that sanitizer
 #   make soak         for hours: 1,000 kills, ten times the check's random rounds (SEED=)
 #   make fuzz         every fuzz target for FUZZ_SECONDS (60) under libFuzzer; FUZZ=NAME: one of them
-#   make bench        beside redis-server and LMDB (about 15 minutes; QUICK=1: a look)
+#   make bench        the server beside redis-server (about 15 minutes; QUICK=1: a look)
+#   make bench-engine the engine beside LMDB, RocksDB, LevelDB, SQLite (about 40 minutes; QUICK=1)
 #   make install      to PREFIX (/usr/local), below DESTDIR; make uninstall: removes what that put
 #   make format | lint | clean | deps | deps-test | deps-bench
 #
@@ -251,7 +252,7 @@ LIBS_lmdb := -llmdb
 LIBS_growth := -llmdb
 $(foreach folder,$(PROGRAMS),$(eval $(call program,$(folder))))
 
-$(OUT)/bench/engine: PEER_LIBS := -llmdb
+$(OUT)/bench/engine: PEER_LIBS := -llmdb -lrocksdb -lleveldb -lsqlite3
 $(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES_STAMP)
 	$(call link,$(PEER_LIBS) -lm)
 
@@ -264,7 +265,8 @@ DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck 
              libfuse3-dev e2fsprogs mount python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
              wamerican-huge procps liblmdb-dev lmdb-utils \
              systemd strace debootstrap buildah podman runc python3-yaml
-DEPS_BENCH := liblmdb-dev linux-perf python3 redis-server redis-tools
+DEPS_BENCH := liblmdb-dev librocksdb-dev libleveldb-dev libsqlite3-dev linux-perf python3 \
+              python3-matplotlib redis-server redis-tools
 
 .PHONY: deps deps-test deps-bench
 deps:
@@ -277,7 +279,7 @@ deps-bench: deps
 # ---- tasks ----------------------------------------------------------------------------------
 # Those that install run make again, so that pkg-config is asked after it exists.
 
-.PHONY: run serve check soak fuzz bench format lint clean
+.PHONY: run serve check soak fuzz bench bench-engine format lint clean
 run: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) serve
 serve: all
@@ -297,6 +299,10 @@ fuzz: deps-test
 bench: deps-bench
 	@$(MAKE) --no-print-directory -j$(JOBS) benches
 	@bench/run --build $(OUT) $(if $(QUICK),--quick)
+
+bench-engine: deps-bench
+	@$(MAKE) --no-print-directory -j$(JOBS) benches
+	@bench/engine --build $(OUT) $(if $(QUICK),--quick)
 
 # ---- installing -----------------------------------------------------------------------------
 # The configuration is the administrator's: it is replaced or removed only if it is still what the
@@ -349,7 +355,7 @@ C_FILES = $(sort $(ALL_SRC) $(foreach d,. *,$(wildcard storage/$(d)/*.h protocol
 
 format: deps-test
 	@clang-format -i $(C_FILES)
-lint: deps-test
+lint: deps-test deps-bench
 	@$(MAKE) --no-print-directory -j$(JOBS) tests
 	@$(MAKE) --no-print-directory -j$(JOBS) lint-files
 .PHONY: lint-files lint-format lint-cppcheck

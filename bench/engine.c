@@ -1,226 +1,176 @@
 /*
- * engine.c - the storage engine alone: one engine, every workload once, one line of JSON for each.
+ * engine.c - one storage engine alone: the workloads of a set, once; one line of JSON for each.
  *
- *   engine --engine pando|lmdb --dir DIR [--records N] [--seconds S] [--load-level LEVEL]
- *          [--only WORKLOAD]
+ *   engine --engine NAME --dir DIR [--set SET] [--records N] [--seconds S] [--only WORKLOAD,...]
  *
- * Records have 16-byte keys in random order and values of 100 bytes that begin with a word that
- * follows from the key, so that every read is checked. DIR must be empty. bench/run starts one
- * process for each engine and repetition and compares.
+ * DIR must be empty. bench/engine (the script) starts one process for each engine and repetition,
+ * and compares. The load always runs, others only if they are named (all, without --only).
  *
  * Processor time is that of all threads, so that what an engine leaves to its helpers counts.
  */
 #include "bench/support/engines.h"
 #include "bench/support/measure.h"
+#include "bench/support/workloads.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#define BATCH       1000u /* puts in a transaction of the load, reads in a read transaction */
-#define SCAN_LENGTH 100u
-
-struct bench {
-    const struct bench_engine *engine;
-    struct bench_db *db;
-    uint64_t records, random;
-    double seconds; /* at most, for workloads that are bounded by time */
-    const char *only;
-    uint64_t check; /* sums of what was read, so that no read can be left out */
-    uint8_t keys[BATCH * BENCH_KEY], values[BATCH * BENCH_VALUE];
+static const struct bench_engine *const engines[] = {
+    &bench_pando,   &bench_lmdb,   &bench_lmdb_writemap, &bench_rocksdb,
+    &bench_leveldb, &bench_sqlite, &bench_bare,
 };
 
-static void make_key(uint64_t i, uint8_t *key)
+/* Bytes that a file of the folder, or (NULL) all of them, take on the disk. */
+static uint64_t bytes_of(const char *folder, const char *name)
 {
-    uint64_t words[2] = {mix64(i), mix64(~i)};
-    memcpy(key, words, BENCH_KEY);
+    DIR *dir = opendir(folder);
+    if (dir == NULL) {
+        die("cannot read %s", folder);
+    }
+    uint64_t bytes = 0;
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        struct stat st;
+        if ((name == NULL || strcmp(entry->d_name, name) == 0) &&
+            fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode)) {
+            bytes += (uint64_t)st.st_blocks * 512;
+        }
+    }
+    closedir(dir);
+    return bytes;
 }
 
-static void make_record(struct bench *b, uint64_t i, size_t slot)
+static bool named(const char *list, const char *name)
 {
-    uint64_t word = mix64(i ^ 0x5555);
-    uint8_t *value = b->values + slot * BENCH_VALUE;
-    make_key(i, b->keys + slot * BENCH_KEY);
-    memset(value, 'a' + (int)(i % 26), BENCH_VALUE);
-    memcpy(value, &word, sizeof(word));
+    size_t len = strlen(name);
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
+            return true;
+        }
+    }
+    return false;
 }
 
-static void report(const struct bench *b, const char *workload, uint64_t ops,
-                   const struct measure *m)
+static void report(const struct bench *b, const char *workload, const char *set, uint64_t ops,
+                   const struct measure *m, const char *dir)
 {
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): main has made sure of it */
-    const char *engine = b->engine->name;
-    printf("{\"engine\":\"%s\",\"workload\":\"%s\",\"ops\":%llu,\"seconds\":%.6f,\"cpu\":%.6f}\n",
-           engine, workload, (unsigned long long)ops, (double)m->wall_ns / 1e9,
-           (double)m->cpu_ns / 1e9);
+    const struct histogram *h = &b->latency;
+    uint64_t cpu = b->cpu_ns > 0 ? b->cpu_ns : m->cpu_ns;
+    printf("{\"engine\":\"%s\",\"set\":\"%s\",\"workload\":\"%s\",\"records\":%llu,\"ops\":%llu,"
+           "\"seconds\":%.6f,\"cpu\":%.6f",
+           b->engine->name, set, workload, (unsigned long long)b->records, (unsigned long long)ops,
+           (double)m->wall_ns / 1e9, (double)cpu / 1e9);
+    if (h->count > 0) {
+        printf(",\"p50_us\":%.2f,\"p99_us\":%.2f,\"p999_us\":%.2f,\"max_us\":%.2f",
+               (double)histogram_quantile(h, 0.5) / 1e3, (double)histogram_quantile(h, 0.99) / 1e3,
+               (double)histogram_quantile(h, 0.999) / 1e3, (double)h->max / 1e3);
+    }
+    printf(",\"file_bytes\":%llu,\"disk_bytes\":%llu}\n",
+           (unsigned long long)bytes_of(dir, b->engine->file),
+           (unsigned long long)bytes_of(dir, NULL));
     fflush(stdout);
 }
 
-static uint64_t run_load(struct bench *b)
+static void run_one(struct bench *b, const struct workload *w, const char *set, const char *dir)
 {
-    for (uint64_t i = 0; i < b->records; i += BATCH) {
-        for (size_t k = 0; k < BATCH; k++) {
-            make_record(b, i + k, k);
-        }
-        b->engine->put(b->db, b->keys, b->values, BATCH);
+    struct measure m;
+    histogram_clear(&b->latency);
+    b->cpu_ns = 0;
+    measure_begin(&m);
+    uint64_t ops = w->run(b, w);
+    measure_end(&m);
+    if (ops > 0) {
+        report(b, w->name, set, ops, &m, dir);
     }
-    return b->records;
 }
 
-static uint64_t run_settle(struct bench *b)
+static void run_all(struct bench *b, enum bench_set set, const char *only, const char *dir)
 {
-    b->engine->settle(b->db);
-    return b->records;
-}
-
-static uint64_t run_get(struct bench *b)
-{
-    for (uint64_t i = 0; i < b->records; i += BATCH) {
-        b->engine->read_begin(b->db);
-        for (size_t k = 0; k < BATCH; k++) {
-            uint64_t r = random_below(&b->random, b->records);
-            make_key(r, b->keys);
-            if (b->engine->get(b->db, b->keys) != mix64(r ^ 0x5555)) {
-                die("get: a wrong value");
-            }
-        }
-        b->engine->read_end(b->db);
-    }
-    return b->records;
-}
-
-static uint64_t run_get_many(struct bench *b)
-{
-    uint64_t rounds = b->records / BENCH_MANY;
-    for (uint64_t i = 0; i < rounds; i++) {
-        uint64_t sum = 0;
-        for (size_t k = 0; k < BENCH_MANY; k++) {
-            uint64_t r = random_below(&b->random, b->records);
-            make_key(r, b->keys + k * BENCH_KEY);
-            sum += mix64(r ^ 0x5555);
-        }
-        b->engine->read_begin(b->db);
-        if (b->engine->get_many(b->db, b->keys) != sum) {
-            die("get_many: a wrong value");
-        }
-        b->engine->read_end(b->db);
-    }
-    return rounds * BENCH_MANY;
-}
-
-static uint64_t run_scan(struct bench *b)
-{
-    uint64_t rounds = b->records / 20;
-    for (uint64_t i = 0; i < rounds; i++) {
-        make_key(random_below(&b->random, b->records), b->keys);
-        b->engine->read_begin(b->db);
-        b->check += b->engine->scan(b->db, b->keys, SCAN_LENGTH);
-        b->engine->read_end(b->db);
-    }
-    return rounds;
-}
-
-/* Transactions of n overwritten records, for the time there is. */
-static uint64_t put_for_a_while(struct bench *b, size_t n)
-{
-    uint64_t end = measure_clock_ns() + (uint64_t)(b->seconds * 1e9), ops = 0;
-    do {
-        for (size_t k = 0; k < n; k++) {
-            make_record(b, random_below(&b->random, b->records), k);
-        }
-        b->engine->put(b->db, b->keys, b->values, n);
-        ops += n;
-    } while (measure_clock_ns() < end);
-    return ops;
-}
-
-static uint64_t run_put_one(struct bench *b)
-{
-    return put_for_a_while(b, 1);
-}
-
-static uint64_t run_put_batch(struct bench *b)
-{
-    return put_for_a_while(b, BATCH);
-}
-
-static const struct workload {
-    const char *name;
-    uint64_t (*run)(struct bench *b);
-    enum bench_level level;
-    bool writes; /* settle afterwards, not measured */
-} workloads[] = {
-    {"load", run_load, BENCH_SYSTEM, false},
-    {"settle", run_settle, BENCH_SYSTEM, false},
-    {"get", run_get, BENCH_SYSTEM, false},
-    {"get_many", run_get_many, BENCH_SYSTEM, false},
-    {"scan", run_scan, BENCH_SYSTEM, false},
-    {"put_batch", run_put_batch, BENCH_SYSTEM, true},
-    {"put_one", run_put_one, BENCH_SYSTEM, true},
-    {"put_one_synced", run_put_one, BENCH_DEVICE, true},
-};
-
-static void run_all(struct bench *b, enum bench_level load_level)
-{
-    for (size_t i = 0; i < sizeof(workloads) / sizeof(workloads[0]); i++) {
-        const struct workload *w = &workloads[i];
-        bool needed = strcmp(w->name, "load") == 0;
-        if (!needed && b->only != NULL && strcmp(w->name, b->only) != 0) {
+    for (size_t i = 0; i < bench_nworkloads; i++) {
+        const struct workload *w = &bench_workloads[i];
+        bool load = strcmp(w->name, "load") == 0;
+        if ((w->sets & (1u << set)) == 0 || (!load && only != NULL && !named(only, w->name))) {
             continue;
         }
-        if (!needed) {
-            b->engine->set_level(b->db, load_level == BENCH_NOTHING ? load_level : w->level);
+        if (b->engine == &bench_bare) {
+            if (w->level == BENCH_DEVICE && set == SET_RANDOM) {
+                run_one(b, w, bench_set_names[set], dir);
+            }
+            continue;
         }
-        struct measure m;
-        measure_begin(&m);
-        uint64_t ops = w->run(b);
-        measure_end(&m);
-        report(b, w->name, ops, &m);
+        b->engine->set_level(b->db, w->level);
+        run_one(b, w, bench_set_names[set], dir);
         if (w->writes) {
             b->engine->settle(b->db);
         }
     }
 }
 
-static enum bench_level parse_level(const char *text)
+static enum bench_set set_of(const char *name)
 {
-    if (strcmp(text, "none") == 0) {
-        return BENCH_NOTHING;
+    unsigned set = 0;
+    while (set < SETS && strcmp(bench_set_names[set], name) != 0) {
+        set++;
     }
-    if (strcmp(text, "everysec") != 0) {
-        die("--load-level is none or everysec, not '%s'", text);
+    if (set == SETS) {
+        die("there is no set '%s'", name);
     }
-    return BENCH_SYSTEM;
+    return (enum bench_set)set;
+}
+
+static const struct bench_engine *engine_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+        if (strcmp(engines[i]->name, name) == 0) {
+            return engines[i];
+        }
+    }
+    die("there is no engine '%s'", name);
 }
 
 int main(int argc, char **argv)
 {
     static struct bench b = {.records = 1000000, .random = 1, .seconds = 2};
     const char *dir = NULL;
-    enum bench_level load_level = BENCH_SYSTEM;
+    const char *only = NULL;
+    enum bench_set set = SET_RANDOM;
     for (int i = 1; i + 1 < argc; i += 2) {
-        const char *name = argv[i], *value = argv[i + 1];
+        const char *name = argv[i];
+        const char *value = argv[i + 1];
         if (strcmp(name, "--engine") == 0) {
-            b.engine = strcmp(value, "lmdb") == 0 ? &bench_lmdb : &bench_pando;
+            b.engine = engine_of(value);
         } else if (strcmp(name, "--dir") == 0) {
             dir = value;
+        } else if (strcmp(name, "--set") == 0) {
+            set = set_of(value);
         } else if (strcmp(name, "--records") == 0) {
-            b.records = strtoull(value, NULL, 10) / BATCH * BATCH;
+            b.records = strtoull(value, NULL, 10) / BENCH_BATCH * BENCH_BATCH;
         } else if (strcmp(name, "--seconds") == 0) {
             b.seconds = strtod(value, NULL);
-        } else if (strcmp(name, "--load-level") == 0) {
-            load_level = parse_level(value);
         } else if (strcmp(name, "--only") == 0) {
-            b.only = value;
+            only = value;
         } else {
             die("unknown option %s", name);
         }
     }
     if (b.engine == NULL || dir == NULL || b.records == 0) {
-        die("usage: engine --engine pando|lmdb --dir DIR [--records N] [--seconds S]");
+        die("usage: engine --engine NAME --dir DIR [--set SET] [--records N] [--seconds S]");
     }
-    b.db = b.engine->open(dir, load_level);
-    run_all(&b, load_level);
-    b.engine->close(b.db); /* NOLINT(clang-analyzer-core.NullDereference): it was there above */
+    bench_prepare(&b, set);
+    struct bench_config config = {dir, b.key, b.value, BENCH_SYSTEM};
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): die does not return */
+    b.db = b.engine->open(&config);
+    bool reads = b.engine->reader_open != NULL;
+    b.reader = reads ? b.engine->reader_open(b.db) : NULL;
+    run_all(&b, set, only, dir);
+    if (reads) {
+        b.engine->reader_close(b.reader);
+    }
+    b.engine->close(b.db);
+    bench_finish(&b);
     return 0;
 }

@@ -8,17 +8,6 @@ import platform
 import statistics
 import subprocess
 
-WORKLOAD_NAMES = {
-    "load": "random load, 1,000 puts a commit, not synced (k puts/s)",
-    "get": "get, 1 thread (k/s)",
-    "get_many": "get, 16 at a time (k/s)",
-    "scan": "seek and scan 100 (k/s)",
-    "put_batch": "overwrite, 1,000 puts a commit, not synced (k puts/s)",
-    "put_one": "one put a commit, not synced (k/s)",
-    "put_one_synced": "one put a commit, synced (k/s)",
-    "settle": "checkpoint (Pando), sync (LMDB) after the load",
-}
-
 
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -115,32 +104,6 @@ def validation(rows):
     return table([*head, "server CPU s / million"], lines)
 
 
-def engines(rows):
-    for row in rows:
-        row["rate"] = row["ops"] / row["seconds"]
-        row["cpu_us"] = row["cpu"] / row["ops"] * 1e6
-    found = medians(rows, ("workload", "engine"), ("rate", "cpu_us", "seconds"))
-    lines, summary = [], []
-    for workload in dict.fromkeys(key[0] for key in found):
-        pando, lmdb = found[workload, "pando"], found[workload, "lmdb"]
-        cells = [WORKLOAD_NAMES[workload]]
-        if workload == "settle":
-            cells += [f"{m['seconds'] * 1e3:,.0f} ms" for m in (pando, lmdb)]
-            cells += [f"{lmdb['seconds'] / pando['seconds']:.2f}", "", "", ""]
-        else:
-            cells += [number(m["rate"] / 1e3) for m in (pando, lmdb)]
-            cells += [f"**{pando['rate'] / lmdb['rate']:.2f}**"]
-            cells += [number(m["cpu_us"]) for m in (pando, lmdb)]
-            cells += [f"**{pando['cpu_us'] / lmdb['cpu_us']:.2f}**"]
-            summary.append(
-                f"engine, {workload}: rate {pando['rate'] / lmdb['rate']:.2f}, "
-                f"CPU {pando['cpu_us'] / lmdb['cpu_us']:.2f} of LMDB's"
-            )
-        lines.append(cells)
-    head = "workload|Pando|LMDB|ratio|Pando CPU us/op|LMDB CPU us/op|ratio"
-    return table(head.split("|"), lines), summary
-
-
 def limits(verdicts):
     lines = []
     for level, workload, pipeline, ratio, limit, reached in verdicts:
@@ -214,10 +177,6 @@ def write(results, verdicts, plan, load_before, folder):
         body, lines = memory(results["memory"])
         text += [f"## More data than memory ({plan.memory_keys:,} keys, values of 1,000 bytes)\n"]
         text += [body]
-        summary += lines
-    if "engines" in results:
-        body, lines = engines(results["engines"])
-        text += [f"## The engine beside LMDB ({plan.records:,} records of 16 + 100 bytes)\n", body]
         summary += lines
     text += ["## Summary (Pando's figure / the other's)\n", *(f"- {line}" for line in summary), ""]
     report = "\n".join(text)

@@ -15,13 +15,17 @@
 
 struct bench_db {
     struct ps_store *store;
-    struct ps_snapshot *snap;
-    struct ps_cursor *cursor;
     ps_tree tree;
+    size_t key, value;
     enum ps_durability level;
 };
 
-static void must(struct bench_db *db, int rc, const char *what)
+struct bench_reader {
+    struct bench_db *db;
+    struct ps_snapshot *snap;
+};
+
+static void must(const struct bench_db *db, int rc, const char *what)
 {
     if (rc != 0) {
         struct ps_fault fault = {0};
@@ -39,26 +43,26 @@ static enum ps_durability level_of(enum bench_level level)
     return levels[level];
 }
 
-static struct bench_db *pando_open(const char *dir, enum bench_level level)
+static struct bench_db *pando_open(const struct bench_config *config)
 {
     struct bench_db *db = calloc(1, sizeof(*db));
     if (db == NULL) {
         die("out of memory");
     }
-    db->level = level_of(level);
+    db->key = config->key;
+    db->value = config->value;
+    db->level = level_of(config->level);
     struct ps_options options = {.durability = db->level, .dirty_memory = DIRTY_MEMORY};
-    must(db, ps_open(dir, &options, &db->store, NULL, NULL), "open");
+    must(db, ps_open(config->dir, &options, &db->store, NULL, NULL), "open");
     struct ps_txn *txn;
     must(db, ps_begin(db->store, &txn), "begin");
     must(db, ps_tree_create(txn, (struct ps_slice){"bench", 5}, &db->tree), "create");
     must(db, ps_commit(txn, db->level, NULL), "commit");
-    must(db, ps_snapshot_new(db->store, &db->snap), "snapshot");
     return db;
 }
 
 static void pando_close(struct bench_db *db)
 {
-    ps_snapshot_free(db->snap);
     ps_close(db->store, false);
     free(db);
 }
@@ -69,15 +73,42 @@ static void pando_set_level(struct bench_db *db, enum bench_level level)
     must(db, ps_set_durability(db->store, db->level), "set durability");
 }
 
-static void pando_put(struct bench_db *db, const uint8_t *keys, const uint8_t *values, size_t n)
+static void add(struct bench_db *db, struct ps_txn *txn, struct ps_slice key, uint64_t amount)
+{
+    struct ps_slice old;
+    int rc = ps_get(ps_txn_view(txn), db->tree, key, &old);
+    if (rc != PS_NOTFOUND) {
+        must(db, rc, "get");
+        amount += bench_word(old.data);
+    }
+    must(db, ps_put(txn, db->tree, key, (struct ps_slice){&amount, sizeof(amount)}), "put");
+}
+
+static void pando_apply(struct bench_db *db, struct bench_op *ops, size_t n)
 {
     struct ps_txn *txn;
     must(db, ps_begin(db->store, &txn), "begin");
-    must(db, ps_reserve(txn, n, n * (BENCH_KEY + BENCH_VALUE)), "reserve");
+    must(db, ps_reserve(txn, n, n * (db->key + db->value)), "reserve");
     for (size_t i = 0; i < n; i++) {
-        struct ps_slice key = {keys + i * BENCH_KEY, BENCH_KEY};
-        struct ps_slice value = {values + i * BENCH_VALUE, BENCH_VALUE};
-        must(db, ps_put(txn, db->tree, key, value), "put");
+        struct ps_slice value, key = {ops[i].key, db->key};
+        int rc;
+        switch (ops[i].kind) {
+        case BENCH_PUT:
+            value = (struct ps_slice){ops[i].value, db->value};
+            must(db, ps_put(txn, db->tree, key, value), "put");
+            break;
+        case BENCH_DELETE:
+            rc = ps_delete(txn, db->tree, key);
+            must(db, rc == PS_NOTFOUND ? 0 : rc, "delete");
+            break;
+        case BENCH_GET:
+            must(db, ps_get(ps_txn_view(txn), db->tree, key, &value), "get");
+            ops[i].word = bench_word(value.data);
+            break;
+        case BENCH_ADD:
+            add(db, txn, key, ops[i].word);
+            break;
+        }
     }
     must(db, ps_commit(txn, db->level, NULL), "commit");
 }
@@ -87,71 +118,88 @@ static void pando_settle(struct bench_db *db)
     must(db, ps_checkpoint(db->store), "checkpoint");
 }
 
-static void pando_read_begin(struct bench_db *db)
+static struct bench_reader *pando_reader_open(struct bench_db *db)
 {
-    ps_snapshot_renew(db->snap);
-    must(db, ps_cursor_open(ps_snapshot_view(db->snap), db->tree, &db->cursor), "cursor");
+    struct bench_reader *reader = calloc(1, sizeof(*reader));
+    if (reader == NULL) {
+        die("out of memory");
+    }
+    reader->db = db;
+    must(db, ps_snapshot_new(db->store, &reader->snap), "snapshot");
+    return reader;
 }
 
-static void pando_read_end(struct bench_db *db)
+static void pando_reader_close(struct bench_reader *reader)
 {
-    ps_cursor_close(db->cursor);
-    ps_snapshot_reset(db->snap);
+    ps_snapshot_free(reader->snap);
+    free(reader);
 }
 
-static uint64_t first_bytes(struct ps_slice value)
+static void pando_read_begin(struct bench_reader *reader)
 {
-    uint64_t word;
-    memcpy(&word, value.data, sizeof(word));
-    return word;
+    ps_snapshot_renew(reader->snap);
 }
 
-static uint64_t pando_get(struct bench_db *db, const uint8_t *key)
+static void pando_read_end(struct bench_reader *reader)
 {
-    struct ps_slice value, k = {key, BENCH_KEY};
-    must(db, ps_get(ps_snapshot_view(db->snap), db->tree, k, &value), "get");
-    return first_bytes(value);
+    ps_snapshot_reset(reader->snap);
 }
 
-static uint64_t pando_get_many(struct bench_db *db, const uint8_t *keys)
+static uint64_t pando_get(struct bench_reader *reader, const void *key)
 {
+    struct bench_db *db = reader->db;
+    struct ps_slice value, k = {key, db->key};
+    must(db, ps_get(ps_snapshot_view(reader->snap), db->tree, k, &value), "get");
+    return bench_word(value.data);
+}
+
+static uint64_t pando_get_many(struct bench_reader *reader, const uint8_t *keys)
+{
+    struct bench_db *db = reader->db;
     struct ps_lookup lookups[BENCH_MANY];
     for (size_t i = 0; i < BENCH_MANY; i++) {
         lookups[i].tree = db->tree;
-        lookups[i].key = (struct ps_slice){keys + i * BENCH_KEY, BENCH_KEY};
+        lookups[i].key = (struct ps_slice){keys + i * db->key, db->key};
     }
-    ps_get_many(ps_snapshot_view(db->snap), lookups, BENCH_MANY);
+    ps_get_many(ps_snapshot_view(reader->snap), lookups, BENCH_MANY);
     uint64_t sum = 0;
     for (size_t i = 0; i < BENCH_MANY; i++) {
         must(db, lookups[i].rc, "get_many");
-        sum += first_bytes(lookups[i].value);
+        sum += bench_word(lookups[i].value.data);
     }
     return sum;
 }
 
-static uint64_t pando_scan(struct bench_db *db, const uint8_t *key, size_t n)
+static uint64_t pando_scan(struct bench_reader *reader, const void *key, size_t n)
 {
+    struct bench_db *db = reader->db;
     uint64_t sum = 0;
-    int rc = ps_cursor_seek(db->cursor, (struct ps_slice){key, BENCH_KEY}, PS_GE);
+    struct ps_cursor *cursor;
+    must(db, ps_cursor_open(ps_snapshot_view(reader->snap), db->tree, &cursor), "cursor");
+    int rc = ps_cursor_seek(cursor, (struct ps_slice){key, db->key}, PS_GE);
     for (size_t i = 0; i < n && rc == 0; i++) {
         struct ps_slice k, value;
-        must(db, ps_cursor_get(db->cursor, &k, &value), "cursor get");
-        sum += first_bytes(value) + k.len;
-        rc = ps_cursor_next(db->cursor);
+        must(db, ps_cursor_get(cursor, &k, &value), "cursor get");
+        sum += bench_word(value.data) + k.len;
+        rc = ps_cursor_next(cursor);
     }
     if (rc != 0 && rc != PS_NOTFOUND) {
         must(db, rc, "scan");
     }
+    ps_cursor_close(cursor);
     return sum;
 }
 
 const struct bench_engine bench_pando = {
     .name = "pando",
+    .file = "pando.db",
     .open = pando_open,
     .close = pando_close,
     .set_level = pando_set_level,
-    .put = pando_put,
+    .apply = pando_apply,
     .settle = pando_settle,
+    .reader_open = pando_reader_open,
+    .reader_close = pando_reader_close,
     .read_begin = pando_read_begin,
     .read_end = pando_read_end,
     .get = pando_get,
