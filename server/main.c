@@ -3,8 +3,8 @@
  *
  * pandod [FILE|-] [--directive value ...] [-]
  *
- * SIGTERM, SIGINT and SIGHUP are blocked in all threads and read by the main one; SIGPIPE is
- * ignored. Exit status: 0 after an orderly end, 1 when starting or closing failed.
+ * SIGTERM, SIGINT and SIGHUP are blocked in all threads and read by the main one; SIGPIPE and
+ * SIGXFSZ are ignored (a limit on the size of files is a full disk). Exit status: 0 after an orderly end, 1 when starting or closing failed.
  *
  * Crash: the file of pidfile stays, and is written anew by the next start.
  */
@@ -15,6 +15,7 @@
 #include "server/service.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -23,6 +24,17 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+/* A standard stream that was closed leads nowhere, and not into the socket or file that would get
+ * its number. */
+static int open_streams(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd < 0 ? -1 : close(fd);
+}
 
 static void usage(FILE *to)
 {
@@ -114,6 +126,7 @@ static int block_signals(void)
 {
     sigset_t set;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
@@ -203,7 +216,7 @@ int main(int argc, char **argv)
     struct config *config = config_new();
     const char *first = argc > 1 ? argv[1] : "";
     int rc = 0;
-    if (config == NULL) {
+    if (config == NULL || open_streams() != 0) {
         return 1;
     }
     if (strcmp(first, "--version") == 0 || strcmp(first, "-v") == 0) {

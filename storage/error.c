@@ -57,6 +57,7 @@ int errno_code(int negative_errno)
         return 0;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG: /* a limit on the size of files; SIGXFSZ is the embedding program's business */
         return PS_NOSPACE;
     case ENOMEM:
         return PS_NOMEM;

@@ -3,6 +3,8 @@
  *
  * Short reads and writes and EINTR are completed here. A failed sync is passed on and never tried
  * again: after one, Linux may have dropped the dirty pages and would answer 0 the next time.
+ * No file gets the number of a standard stream: in a process that was started without one, whatever
+ * it prints would be written over the data.
  *
  * Threads: any; nothing is kept.
  */
@@ -18,6 +20,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The same file with a number above those of the standard streams. */
+static int above_streams(int fd)
+{
+    int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int err = errno;
+
+    (void)close(fd);
+    return above < 0 ? -err : above;
+}
+
 static int posix_open(void *ctx, const char *path, int flags, int mode)
 {
     int fd;
@@ -26,7 +38,7 @@ static int posix_open(void *ctx, const char *path, int flags, int mode)
     do {
         fd = open(path, flags | O_CLOEXEC, mode);
     } while (fd < 0 && errno == EINTR);
-    return fd < 0 ? -errno : fd;
+    return fd < 0 ? -errno : fd <= STDERR_FILENO ? above_streams(fd) : fd;
 }
 
 static int posix_close(void *ctx, int fd)

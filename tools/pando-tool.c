@@ -10,8 +10,22 @@
  */
 #include "tools/tool.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* A stream that was closed by whoever called is one that fails: no file that is opened takes its
+ * place, and what cannot be said is noticed. */
+static bool streams_exist(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDONLY);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd >= 0 && close(fd) == 0;
+}
 
 static bool is_help(const char *word)
 {
@@ -41,6 +55,10 @@ static int about(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (!streams_exist()) {
+        return TOOL_ERROR;
+    }
+    signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error */
     int status = about(argc, argv);
     if (status >= 0) {
         return status;
@@ -52,10 +70,8 @@ int main(int argc, char **argv)
         tool_usage(stderr);
         return TOOL_ERROR;
     }
-    if (!tool_take_arguments(&tool, argc - 2, argv + 2)) {
-        return TOOL_ERROR;
-    }
-    status = tool.command->run(&tool);
+    bool fine = tool_take_arguments(&tool, argc - 2, argv + 2);
+    status = fine ? tool.command->run(&tool) : TOOL_ERROR;
     tool_end_progress(&tool);
     tool_end(&tool, status);
     free(tool.findings);

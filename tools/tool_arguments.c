@@ -30,9 +30,9 @@ static const struct tool_option *find_option(const struct tool_command *command,
     return json ? &every_command[0] : NULL;
 }
 
-static bool complain(const struct tool *tool, const char *what, const char *word)
+static bool complain(struct tool *tool, const char *what, const char *word)
 {
-    fprintf(stderr, "pando-tool %s: %s%s%s\n", tool->command->name, what, word[0] ? " " : "", word);
+    tool_fail(tool, "%s%s%s", what, word[0] ? " " : "", word);
     fprintf(stderr, "usage: pando-tool %s [OPTIONS] %s; more: pando-tool %s --help\n",
             tool->command->name, tool->command->arguments, tool->command->name);
     return false;
@@ -63,9 +63,6 @@ static int take_option(struct tool *tool, int argc, char **argv)
         value = argv[1];
         words = 2;
     }
-    if (option == &every_command[0]) {
-        tool->json = true;
-    }
     tool->given[tool->ngiven].option = option;
     tool->given[tool->ngiven++].value = value;
     return words;
@@ -80,10 +77,23 @@ static unsigned wanted(const struct tool_command *command)
     return n;
 }
 
+/* Known before the rest: complaints about that are told in the same form. */
+static bool asks_for_json(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], every_command[0].name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool tool_take_arguments(struct tool *tool, int argc, char **argv)
 {
     unsigned n = 0, want = wanted(tool->command);
     bool options = true;
+    tool->json = asks_for_json(argc, argv);
+    tool->result = tool->json ? json_object() : NULL;
     assert(want <= TOOL_ARGUMENTS);
     for (int i = 0; i < argc;) {
         if (options && strcmp(argv[i], "--") == 0) {
@@ -104,7 +114,6 @@ bool tool_take_arguments(struct tool *tool, int argc, char **argv)
     if (n < want) {
         return complain(tool, "arguments are missing", "");
     }
-    tool->result = tool->json ? json_object() : NULL;
     return true;
 }
 

@@ -101,7 +101,6 @@ static int dump_tree(struct dump *d, ps_tree tree, struct ps_slice name)
     return status;
 }
 
-/* Trees that were asked for have to be there before anything is written. */
 static int named_trees(struct dump *d, bool write)
 {
     int status = TOOL_FINE;
@@ -121,24 +120,22 @@ static int named_trees(struct dump *d, bool write)
     return status;
 }
 
-static int dump_trees(struct dump *d)
+/* First without writing: how much there is, and whether all that was asked for is there. */
+static int dump_trees(struct dump *d, bool write)
 {
     int status = TOOL_FINE;
     if (tool_option(d->tool, "--tree", 0) != NULL) {
-        status = named_trees(d, false);
-        return status == TOOL_FINE ? named_trees(d, true) : status;
+        return named_trees(d, write);
     }
-    for (unsigned write = 0; write < 2; write++) {
-        for (ps_tree tree = 0; status == TOOL_FINE && tree < PS_MAX_TREES; tree++) {
-            struct ps_slice name;
-            uint64_t entries = 0;
-            if (ps_tree_name(d->view, tree, &name) != 0) {
-                continue;
-            }
-            (void)ps_count(d->view, tree, &entries);
-            d->whole += write ? 0 : entries;
-            status = write ? dump_tree(d, tree, name) : TOOL_FINE;
+    for (ps_tree tree = 0; status == TOOL_FINE && tree < PS_MAX_TREES; tree++) {
+        struct ps_slice name;
+        uint64_t entries = 0;
+        if (ps_tree_name(d->view, tree, &name) != 0) {
+            continue;
         }
+        (void)ps_count(d->view, tree, &entries);
+        d->whole += write ? 0 : entries;
+        status = write ? dump_tree(d, tree, name) : TOOL_FINE;
     }
     return status;
 }
@@ -174,14 +171,15 @@ static int dump_store(struct dump *d)
     }
     ps_snapshot_renew(snap);
     d->view = ps_snapshot_view(snap);
-    d->writer.file = open_output(d->tool);
-    int status = TOOL_ERROR;
+    int status = dump_trees(d, false);
+    d->writer.file = status == TOOL_FINE ? open_output(d->tool) : NULL;
+    status = d->writer.file != NULL ? TOOL_FINE : TOOL_ERROR;
     if (d->writer.file != NULL) {
         char *buffer = d->writer.file == stdout ? NULL : malloc(BUFFER);
         if (buffer != NULL) {
             setvbuf(d->writer.file, buffer, _IOFBF, BUFFER);
         }
-        status = close_output(d, dump_trees(d));
+        status = close_output(d, dump_trees(d, true));
         free(buffer);
     }
     free(d->writer.text);
@@ -202,6 +200,9 @@ int tool_dump(struct tool *tool)
     const char *dir = tool->arguments[0];
     if (d.writer.form == NULL) {
         return tool_fail(tool, "--format: bytevalue, print, or json");
+    }
+    if (tool->json && d.writer.form[0] != 'j' && tool_option(tool, "--output", 0) == NULL) {
+        return tool_fail(tool, "--json: lines of JSON only; another --format needs --output");
     }
     int rc = ps_read_metas(dir, metas, NULL, &fault); /* opening would make what is not there */
     rc = rc == 0 ? ps_open(dir, &options, &d.store, NULL, &fault) : rc;

@@ -112,6 +112,9 @@ static enum tool_event take_object(struct tool_reader *r, bool *end)
                           "key and value must both be there, as text or (key64, value64) base64");
     }
     *end = json_is_true(json_object_get(r->object, "end"));
+    if (*end && other) {
+        return tool_wrong(r, "a tree ends that has not begun");
+    }
     r->in_tree = !*end;
     return TOOL_TREE;
 }

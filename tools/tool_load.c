@@ -34,6 +34,7 @@ struct load {
     const char *into; /* --tree */
     unsigned trees;
     ps_tree tree;
+    bool begun[PS_MAX_TREES]; /* trees that this input had before */
     uint64_t most; /* entries in a transaction */
     uint64_t size; /* of the input's file; 0: not known */
     struct entry *entries;
@@ -183,7 +184,7 @@ static int make_tree(struct load *l, struct ps_slice name)
     }
     rc = ps_tree_create(txn, name, &l->tree);
     rc = rc == 0 ? ps_count(ps_txn_view(txn), l->tree, &entries) : rc;
-    if (rc != 0 || (entries > 0 && l->mode == NEW)) {
+    if (rc != 0 || (entries > 0 && l->mode == NEW && !l->begun[l->tree])) {
         ps_abort(txn);
         if (rc != 0) {
             return fail(l, "making a tree", rc);
@@ -194,6 +195,8 @@ static int make_tree(struct load *l, struct ps_slice name)
                          (int)name.len, (const char *)name.data, entries);
     }
     rc = ps_commit(txn, PS_NONE, NULL);
+    l->trees += rc == 0 && !l->begun[l->tree];
+    l->begun[l->tree] = true;
     return rc == 0 ? TOOL_FINE : fail(l, "committing", rc);
 }
 
@@ -217,7 +220,6 @@ static int begin_tree(struct load *l)
         return tool_fail(l->tool, "line %" PRIu64 ": the input does not name its tree: give --tree",
                          l->reader.line);
     }
-    l->trees++;
     return make_tree(l, name);
 }
 

@@ -85,9 +85,12 @@ void tool_print_fault(FILE *to, const char *label, const struct ps_fault *fault)
 
 static json_t *fault_json(const struct ps_fault *fault)
 {
-    json_t *object = json_pack("{s:s, s:s, s:I}", "what",
-                               fault->what[0] ? fault->what : ps_strerror(fault->code), "error",
-                               ps_strerror(fault->code), "offset", (json_int_t)fault->offset);
+    const char *what = fault->what[0] ? fault->what : ps_strerror(fault->code);
+    json_t *object = json_pack("{s:s, s:I}", "error", ps_strerror(fault->code), "offset",
+                               (json_int_t)fault->offset);
+    if (object != NULL) {
+        tool_put_bytes(object, "what", (struct ps_slice){what, strlen(what)});
+    }
     if (object != NULL && fault->file[0]) {
         tool_put_bytes(object, "file", (struct ps_slice){fault->file, strlen(fault->file)});
     }
@@ -158,7 +161,11 @@ int tool_fail(struct tool *tool, const char *format, ...)
     va_end(args);
     tool_end_progress(tool);
     fprintf(stderr, "pando-tool %s: %s\n", tool->command->name, text);
-    remember_error(tool, json_pack("{s:s}", "what", text));
+    json_t *error = json_object();
+    if (error != NULL) {
+        tool_put_bytes(error, "what", (struct ps_slice){text, strlen(text)});
+    }
+    remember_error(tool, error);
     return TOOL_ERROR;
 }
 

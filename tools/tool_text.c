@@ -184,6 +184,20 @@ static bool decode_hex(char *text, size_t len, struct ps_slice *bytes)
     return true;
 }
 
+/* Whether every backslash begins an escape. */
+static bool is_print(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\\' && i + 1 < len && text[i + 1] == '\\') {
+            i++;
+        } else if (text[i] == '\\' &&
+                   (i + 2 >= len || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool decode_print(char *text, size_t len, struct ps_slice *bytes)
 {
     size_t n = 0;
@@ -237,7 +251,12 @@ static enum tool_event take_header(struct tool_reader *r, char *line, size_t len
         return tool_wrong(r, "a database with duplicate keys, which a tree cannot have");
     }
     if (strcmp(line, "database") == 0) {
-        if (!decode_print(value, left, &name) || name.len == 0 || name.len > PS_MAX_TREE_NAME) {
+        if (!is_print(value, left)) { /* mdb_dump writes names as they are */
+            name = (struct ps_slice){value, left};
+        } else {
+            (void)decode_print(value, left, &name);
+        }
+        if (name.len == 0 || name.len > PS_MAX_TREE_NAME) {
             return tool_wrong(r, "a tree's name has 1 to %d bytes", PS_MAX_TREE_NAME);
         }
         memcpy(r->tree, name.data, name.len);

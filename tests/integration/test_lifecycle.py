@@ -1,11 +1,14 @@
 """Starting, stopping, starting again, and refusing to start."""
 
+import os
 import re
+import resource
 import signal
+import subprocess
 
 import pytest
 import redis
-from support import IS_REDIS, ROOT, Server, wait_for
+from support import IS_REDIS, ROOT, TOOL, Server, wait_for
 
 
 def test_a_fresh_server_answers_ping(client):
@@ -185,3 +188,40 @@ def test_many_restarts_keep_adding(make_server):
 def test_the_log_says_where_it_listens(server):
     wait_for(lambda: str(server.port) in server.log() or "6379" in server.log(), "the port in the log")
     assert isinstance(server, Server)
+
+
+@pytest.mark.own
+def test_a_server_without_standard_streams_writes_no_log_into_its_data(make_server):
+    server = make_server()
+    server.before_exec = lambda: [os.close(fd) for fd in (0, 1, 2)]
+    server.start()
+    client = server.client()
+    client.set("a", "1")
+    streams = [os.readlink(f"/proc/{server.process.pid}/fd/{fd}") for fd in (0, 1, 2)]
+    assert streams == ["/dev/null"] * 3
+    server.stop()
+    assert subprocess.run([TOOL, "check", server.directory], stdout=subprocess.DEVNULL).returncode == 0
+
+
+@pytest.mark.own
+def test_a_limit_on_the_size_of_files_is_a_full_disk(make_server):
+    server = make_server()
+    server.before_exec = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (24 << 20, 24 << 20))
+    server.start()
+    client = server.client()
+    value = os.urandom(1_000_000)
+    with pytest.raises(redis.ResponseError, match="MISCONF the disk is full"):
+        for number in range(100):
+            client.set(number, value)
+    assert number > 10 and client.get(number - 1) == value and client.get(number) is None
+    for other in range(number):
+        assert client.delete(other) == 1
+    wait_for(lambda: _is_set(client, value), "writing to resume")
+    assert client.get("again") == value
+
+
+def _is_set(client, value):
+    try:
+        return client.set("again", value)
+    except redis.ResponseError:
+        return False

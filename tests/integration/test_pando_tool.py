@@ -197,6 +197,29 @@ def test_a_failure_with_json_ends_in_a_result_too(tmp_path):
     assert last["status"] == "error" and "no such directory" in last["error"]["what"]
 
 
+def test_mistakes_in_a_call_with_json_end_in_a_result_too(tmp_path):
+    for words in (("check",), ("stat", "--nosuch", tmp_path), ("dump", "--format", "print", tmp_path)):
+        last = result(*words, status=ERROR)
+        assert last["status"] == "error" and last["error"]["what"]
+
+
+def test_a_complaint_that_is_not_utf8_is_base64(store):
+    done = tool("dump", "--json", "--tree", os.fsdecode(b"\xff"), store[0], status=ERROR)
+    error = json.loads(done.stdout.splitlines()[-1])["result"]["error"]
+    assert b"there is no tree '\xff'" == base64.b64decode(error["what64"])
+
+
+@pytest.mark.parametrize("command", ["dump", "stat", "check", "log"])
+def test_without_standard_streams_it_fails_and_writes_nothing_into_the_store(store, command):
+    before = (store[0] / "pando.db").read_bytes()
+    for closed in ((0, 1), (0, 1, 2), (1,)):
+        process = subprocess.Popen([support.TOOL, command, store[0]], close_fds=True,
+                                   preexec_fn=lambda: [os.close(fd) for fd in closed])
+        assert process.wait(timeout=support.LIMIT) == ERROR
+    tool("check", store[0])
+    assert (store[0] / "pando.db").read_bytes()[RESERVED:] == before[RESERVED:]
+
+
 def test_a_progress_bar_is_drawn_on_a_terminal_only(store):
     directory, _ = store
     assert tool("check", directory).stderr == b""
@@ -508,7 +531,8 @@ def test_a_dump_has_entries_in_the_order_of_keys_and_chosen_trees_only(store):
     keys = [entry["key"].encode() for entry in entries if "key" in entry]
     assert keys == sorted(trees[b"main"])
     assert set(read(directory, "--tree", "other", "--tree", "main")) == {b"other", b"main"}
-    tool("dump", "--tree", "nosuch", directory, status=ERROR)
+    tool("dump", "--tree", "nosuch", "--output", directory / "new", directory, status=ERROR)
+    assert not (directory / "new").exists()
 
 
 def test_dump_to_a_file_does_not_overwrite_one(store, tmp_path):
@@ -582,10 +606,24 @@ def test_load_into_a_named_tree_and_with_a_page_size(tmp_path):
     (b'{"tree":"t","key":"a","value64":"a"}\n', 1), (b'{"tree":"","key":"a","value":""}\n', 1),
     (b'{"key":"a","value":""}\n', 1), (b'{"tree":"t","key":"a"\n', 1), (b"{}\n[]\n", 1),
     (b'{"tree":"t","entries":1}\n{"tree":"u","key":"a","value":"1"}\n', 2),
+    (b'{"tree":"t","end":true}\n{"tree":"t","key":"a","value":"1"}\n', 1),
 ])
 def test_a_malformed_dump_is_refused_with_the_line(tmp_path, text, line):
     done = tool("load", tmp_path / "store", input=text, status=ERROR)
     assert b"line %d of the input" % line in done.stderr, done.stderr
+
+
+def test_the_entries_of_trees_may_be_mixed_but_a_tree_that_was_there_is_refused(tmp_path):
+    text = "\n".join(line_of(b"t%d" % (n % 3), b"%d" % n, b"v") for n in range(9))
+    assert result("load", tmp_path / "store", input=text.encode())["trees"] == 3
+    assert {t: len(e) for t, e in read(tmp_path / "store").items()} == {b"t0": 3, b"t1": 3, b"t2": 3}
+    tool("load", tmp_path / "store", input=text.encode(), status=ERROR)
+
+
+def test_a_database_whose_name_has_a_backslash_keeps_it(tmp_path):
+    text = b"VERSION=3\ndatabase=%s\nHEADER=END\n 61\n 62\nDATA=END\n"
+    tool("load", tmp_path / "store", input=text % b"a\\z" + text % b"b\\" + text % b"c\\5cd")
+    assert set(read(tmp_path / "store")) == {b"a\\z", b"b\\", b"c\\d"}
 
 
 def test_entries_before_a_malformed_line_are_loaded(tmp_path):

@@ -73,6 +73,26 @@ static void what_was_written_is_read_and_reading_beyond_the_end_is_short(void **
     assert_int_equal(p->vfs->sync_dir(p->vfs->ctx, p->dir), 0);
 }
 
+static void no_file_gets_the_number_of_a_standard_stream(void **state)
+{
+    struct place *p = *state;
+    int input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int fd, flags, next;
+
+    assert_true(input > STDERR_FILENO);
+    assert_int_equal(close(STDIN_FILENO), 0);
+    fd = p->vfs->open(p->vfs->ctx, p->path, O_RDWR | O_CREAT, 0600);
+    flags = fcntl(fd, F_GETFD);
+    next = dup(input); /* the lowest number is free still */
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    assert_int_equal(close(input), 0);
+    assert_true(fd > STDERR_FILENO);
+    assert_int_equal(flags & FD_CLOEXEC, FD_CLOEXEC);
+    assert_int_equal(next, STDIN_FILENO);
+    assert_int_equal(p->vfs->pwrite(p->vfs->ctx, fd, "x", 1, 0), 0);
+    assert_int_equal(p->vfs->close(p->vfs->ctx, fd), 0);
+}
+
 static void errors_are_negative_errnos(void **state)
 {
     struct place *p = *state;
@@ -203,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_was_written_is_read_and_reading_beyond_the_end_is_short),
+        TEST(no_file_gets_the_number_of_a_standard_stream),
         TEST(errors_are_negative_errnos),
         TEST(a_short_write_is_completed_or_refused_whole),
         TEST(allocation_extends_with_zeros),
