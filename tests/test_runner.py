@@ -82,6 +82,24 @@ class Runner(unittest.TestCase):
         status, lines = self.run_script(f"echo {line}; exit 1", required=3)
         self.assertEqual((status, lines[-1]), (1, "2 passed, 1 failed, 0 skipped"))
 
+    def test_of_a_failed_suite_the_lines_that_say_what_failed_come_first_and_then_the_end(self):
+        line = rounds.format_line("sample", 2, 1, 1, 0)
+        noise = "seq 1 200"
+        _, lines = self.run_script(f"echo FAILED early; echo '  x: FAILED: too'; {noise}; echo {line}")
+        told = [text for text in lines if text.startswith("    > ")]
+        self.assertEqual(told, ["    > FAILED early", "    >   x: FAILED: too"])
+        tail = [text for text in lines if text.startswith("    | ")]
+        self.assertEqual((len(tail), tail[-1]), (run_check.TAIL, f"    | {line}"))
+        self.assertLess(lines.index(told[-1]), lines.index(tail[0]))
+
+    def test_of_many_lines_that_say_what_failed_the_first_are_shown(self):
+        line = rounds.format_line("sample", 2, 1, 1, 0)
+        _, lines = self.run_script(f"seq -f 'FAILED %g' 1 30; seq 1 100; echo {line}")
+        told = [text for text in lines if text.startswith("    > ")]
+        self.assertEqual(told[0], "    > FAILED 1")
+        self.assertEqual(told[-1], "    > (10 more such lines)")
+        self.assertEqual(len(told), run_check.MOST_TELLING + 1)
+
     def test_a_suite_that_does_not_end_is_ended_with_all_its_processes(self):
         # The child holds the pipe's other end as long as it lives.
         read, write = os.pipe()

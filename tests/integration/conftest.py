@@ -3,6 +3,7 @@
 import os
 import shutil
 
+import pando_tool
 import pytest
 import support
 
@@ -85,3 +86,26 @@ def reference(make_server):
     """Debian's redis-server, to compare with."""
     arguments = ("--save", "", "--appendonly", "no")
     return make_server(*arguments, directory="reference", program=support.REDIS).start()
+
+
+@pytest.fixture
+def store(tmp_path):
+    """(directory, {tree: entries}) of a store with 20,000 entries in one tree, a few in another, and long ones."""
+    directory = tmp_path / "store"
+    trees = {b"main": pando_tool.numbered(20_000), b"other": pando_tool.numbered(50, prefix=b"o")}
+    trees[b"main"][b"key000500x"] = b"R" * 20_000
+    trees[b"main"][b"key000600x"] = b"L" * 300_000
+    pando_tool.load(directory, trees)
+    return directory, trees
+
+
+@pytest.fixture
+def killed(make_server):
+    """The directory of a server that was killed: its log has 40 commits after the checkpoint."""
+    server = make_server("--durability", "always").start()
+    with server.client() as client:
+        client.save()
+        for n in range(40):
+            client.set(f"k{n}", f"value {n}")
+    server.kill()
+    return server.directory
