@@ -4,7 +4,8 @@
  * pandod [FILE|-] [--directive value ...] [-]
  *
  * SIGTERM, SIGINT and SIGHUP are blocked in all threads and read by the main one; SIGPIPE and
- * SIGXFSZ are ignored (a limit on the size of files is a full disk). Exit status: 0 after an orderly end, 1 when starting or closing failed.
+ * SIGXFSZ are ignored (a limit on the size of files is a full disk). Exit status: 0 after an
+ * orderly end, 1 when starting or closing failed.
  *
  * Crash: the file of pidfile stays, and is written anew by the next start.
  */

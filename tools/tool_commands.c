@@ -112,7 +112,8 @@ const struct tool_command tool_commands[] = {
         "with another `--durability` than `none`, all that were finished. A tree of the input "
         "that\n"
         "has entries in the store already is refused unless `--append` or `--replace` is given.\n\n"
-        "Take bytevalue where there may be backslashes: `mdb_dump -p` writes one as it is, so that\n"
+        "Take bytevalue where there may be backslashes: `mdb_dump -p` writes one as it is, so "
+        "that\n"
         "what it wrote of `\\41` and of `A` is the same.\n",
         {{"--input", "FILE", "read from a file instead of standard input"},
          {"--tree", "NAME", "put all into this tree, whatever the input calls it (one tree only)"},

@@ -35,8 +35,8 @@ struct load {
     unsigned trees;
     ps_tree tree;
     bool begun[PS_MAX_TREES]; /* trees that this input had before */
-    uint64_t most; /* entries in a transaction */
-    uint64_t size; /* of the input's file; 0: not known */
+    uint64_t most;            /* entries in a transaction */
+    uint64_t size;            /* of the input's file; 0: not known */
     struct entry *entries;
     size_t n, entries_room;
     uint8_t *bytes;
