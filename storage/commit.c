@@ -499,8 +499,8 @@ static int commit(struct ps_txn *txn, enum ps_durability level, bool alone, stru
 {
     struct ps_store *store = txn->view.store;
     *seq = 0;
-    if (txn->error != 0) {
-        int error = txn->error;
+    if (txn->error != 0 || !durability_is_valid(level)) {
+        int error = txn->error != 0 ? txn->error : PS_INVALID;
         ps_abort(txn);
         return error;
     }

@@ -110,7 +110,8 @@ struct ps_options {
     uint32_t max_recovery_ms; /* checkpoint before replay would take longer. 0: 1000 */
     uint64_t max_snapshot_ms; /* a snapshot held for longer is ended: see below. 0: never */
     bool manual_checkpoint;   /* no checkpoint thread: only ps_checkpoint() and when full */
-    bool read_only_check;     /* open for pando-tool: recover nothing, write nothing */
+    bool read_only_check;     /* open for pando-tool: recover nothing, write nothing; ps_begin and
+                               * ps_set_durability answer PS_INVALID */
     bool without_lock;        /* with it: beside a process that has it open (storage/inspect.h) */
     const struct ps_vfs *vfs; /* NULL: the operating system */
     /* Called after states were published (rc 0: everything up to seq is) or dropped (rc < 0:

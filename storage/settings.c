@@ -36,6 +36,9 @@ static int begin_logging(struct ps_store *store)
 
 int ps_set_durability(struct ps_store *store, enum ps_durability level)
 {
+    if (!durability_is_valid(level) || store->options.read_only_check) {
+        return PS_INVALID;
+    }
     pthread_mutex_lock(&store->mu);
     while (store->token_taken || store->txn_open) {
         pthread_cond_wait(&store->cond, &store->mu);

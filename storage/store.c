@@ -141,6 +141,11 @@ static int open_files(struct ps_store *store, struct ps_fault *fault)
 static int check_options(const struct ps_store *store, struct ps_fault *fault)
 {
     const struct ps_options *o = &store->options;
+    if (!durability_is_valid(o->durability)) {
+        fault_set(fault, PS_INVALID, 0, store->dir, 0, "no such level of durability: %d",
+                  (int)o->durability);
+        return PS_INVALID;
+    }
     if (o->dirty_memory > PS_MAX_DIRTY_MEMORY || o->map_size < PS_MIN_MAP_SIZE) {
         fault_set(fault, PS_INVALID, 0, store->dir, 0, "%s outside its range",
                   o->map_size < PS_MIN_MAP_SIZE ? "map size" : "dirty memory");

@@ -337,6 +337,11 @@ struct ps_store {
 int store_open_damaged(const char *dir, uint32_t page_size, struct ps_store **store,
                        struct ps_fault *fault);
 
+static inline bool durability_is_valid(enum ps_durability level)
+{
+    return (unsigned)level <= PS_ALWAYS;
+}
+
 /* ---- pages (verify.c) ---------------------------------------------------------------------- */
 
 static inline const struct page *page_at(const struct ps_store *store, page_ref ref)

@@ -76,6 +76,9 @@ int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay)
 int ps_begin(struct ps_store *store, struct ps_txn **txn)
 {
     *txn = NULL;
+    if (store->options.read_only_check) {
+        return PS_INVALID;
+    }
     pthread_mutex_lock(&store->mu);
     txn_slow_down(store);
     while (store->token_taken || store->txn_open) {

@@ -407,6 +407,33 @@ static void dirty_memory_has_64_pages_to_8_tib(void **state)
     assert_int_equal(stat.arena_slots, 64);
 }
 
+/* A level past the highest is none at all: it must not be taken for less than was asked. */
+static void there_are_three_levels_of_durability(void **state)
+{
+    struct fixture *f = *state;
+    static const enum ps_durability levels[] = {PS_ALWAYS + 1, 1000, -1};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        f->options.durability = levels[i];
+        is_refused(f);
+    }
+    for (enum ps_durability level = PS_NONE; level <= PS_ALWAYS; level++) {
+        f->options.durability = level;
+        works(f);
+    }
+    fixture_open(f);
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        struct ps_txn *txn = fixture_begin(f);
+        assert_int_equal(ps_set_durability(f->store, levels[i]), PS_INVALID);
+        assert_int_equal(ps_put(txn, f->tree, text("a"), text("1")), 0);
+        assert_int_equal(ps_commit(txn, levels[i], NULL), PS_INVALID);
+    }
+    assert_int_equal(ps_get_durability(f->store), PS_ALWAYS);
+    struct ps_snapshot *snap = fixture_snapshot(f);
+    struct ps_slice value;
+    assert_int_equal(ps_get(ps_snapshot_view(snap), f->tree, text("a"), &value), PS_NOTFOUND);
+    ps_snapshot_free(snap);
+}
+
 static void the_mapping_has_64_mib_or_what_there_is(void **state)
 {
     struct fixture *f = *state;
@@ -492,6 +519,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_limit_of_the_header_has_its_test),
     DIRECTORY_TEST(pages_have_4096_to_65536_bytes),
     DIRECTORY_TEST(dirty_memory_has_64_pages_to_8_tib),
+    DIRECTORY_TEST(there_are_three_levels_of_durability),
     DIRECTORY_TEST(the_mapping_has_64_mib_or_what_there_is),
     DIRECTORY_TEST(segments_of_the_log_have_4_kib_to_1_gib),
     DIRECTORY_TEST(there_may_be_256_stores_in_a_process_and_no_more),

@@ -150,6 +150,25 @@ static void a_checker_is_refused_while_the_store_is_open(void **state)
     assert_int_equal(ps_open(f->dir, &options, &second, NULL, NULL), PS_LOCKED);
 }
 
+static void a_store_opened_to_be_looked_at_takes_no_writes(void **state)
+{
+    struct fixture *f = *state;
+    struct ps_txn *txn;
+    fixture_put(f, "a", "1");
+    fixture_close(f, true);
+    f->options.read_only_check = true;
+    fixture_open(f);
+    assert_int_equal(ps_begin(f->store, &txn), PS_INVALID);
+    assert_null(txn);
+    assert_int_equal(ps_set_durability(f->store, PS_NONE), PS_INVALID);
+    assert_int_equal(ps_set_durability(f->store, PS_ALWAYS), PS_INVALID);
+    assert_int_equal(ps_check(f->store, NULL, NULL), 0);
+    fixture_close(f, true);
+    f->options.read_only_check = false;
+    fixture_open(f);
+    fixture_put(f, "b", "2");
+}
+
 static void after_closing_it_can_be_opened_again_at_once(void **state)
 {
     struct fixture *f = *state;
@@ -353,6 +372,7 @@ int main(void)
         STORE_TEST(a_directory_that_is_open_is_refused_within_the_process),
         STORE_TEST(a_directory_that_is_open_is_refused_to_another_process),
         STORE_TEST(a_checker_is_refused_while_the_store_is_open),
+        STORE_TEST(a_store_opened_to_be_looked_at_takes_no_writes),
         STORE_TEST(after_closing_it_can_be_opened_again_at_once),
         DIRECTORY_TEST(page_sizes_out_of_range_are_invalid),
         DIRECTORY_TEST(every_page_size_works),
