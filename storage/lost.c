@@ -21,6 +21,11 @@ static struct watched {
 static pthread_mutex_t watching = PTHREAD_MUTEX_INITIALIZER;
 static unsigned watched_stores; /* watching */
 static struct sigaction before; /* set before the handler can be called */
+/* A handler that came after ours stayed when the last store was closed, and may go on to ours for
+ * ever: if ours is installed again, above it, each goes on to the other. Then `below` is next. */
+static struct sigaction below;
+static _Atomic bool left_below; /* set by watching */
+static _Thread_local bool passing_on;
 
 static void lock(struct lost *lost)
 {
@@ -103,24 +108,38 @@ static bool lose(struct ps_store *store, page_ref page)
     return done;
 }
 
+/* Whether somebody sent the signal: there is no address, and no instruction to be repeated. */
+static bool was_sent(const siginfo_t *info)
+{
+    return info->si_code <= 0;
+}
+
 /* As if this handler were not there. */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
-    if ((before.sa_flags & SA_SIGINFO) != 0) {
-        before.sa_sigaction(number, info, context);
-    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-        before.sa_handler(number);
-    } else {
+    bool left = atomic_load(&left_below);
+    const struct sigaction *next = left && passing_on ? &below : &before;
+    bool outer = passing_on;
+    passing_on = left;
+    if ((next->sa_flags & SA_SIGINFO) != 0) {
+        next->sa_sigaction(number, info, context);
+    } else if (next->sa_handler != SIG_DFL && next->sa_handler != SIG_IGN) {
+        next->sa_handler(number);
+    } else if (next->sa_handler == SIG_DFL || !was_sent(info)) {
         struct sigaction usual = {.sa_handler = SIG_DFL};
         (void)sigaction(number, &usual, NULL); /* the instruction is repeated, and ends it */
+        if (was_sent(info)) {
+            (void)raise(number); /* when the handler is over */
+        }
     }
+    passing_on = outer;
 }
 
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     int kept = errno;
     uintptr_t at = (uintptr_t)info->si_addr;
-    for (unsigned i = 0; i < WATCHED; i++) {
+    for (unsigned i = 0; i < WATCHED && !was_sent(info); i++) {
         size_t bytes = atomic_load(&watched[i].bytes);
         uintptr_t base = atomic_load(&watched[i].base);
         if (bytes != 0 && at - base < bytes) {
@@ -145,8 +164,13 @@ static int install(void)
     action.sa_sigaction = on_bus_error;
     sigfillset(&action.sa_mask);
     sigdelset(&action.sa_mask, SIGSEGV);
-    return sigaction(SIGBUS, NULL, &before) == 0 && sigaction(SIGBUS, &action, NULL) == 0 ? 0
-                                                                                          : PS_IO;
+    if (sigaction(SIGBUS, NULL, &before) != 0) {
+        return PS_IO;
+    }
+    if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN) {
+        atomic_store(&left_below, false); /* it is gone since */
+    }
+    return sigaction(SIGBUS, &action, NULL) == 0 ? 0 : PS_IO;
 }
 
 /* Unless somebody came after and goes on to this one. */
@@ -156,6 +180,9 @@ static void uninstall(void)
     if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
         now.sa_sigaction == on_bus_error) {
         (void)sigaction(SIGBUS, &before, NULL);
+    } else if (!atomic_load(&left_below)) {
+        below = before;
+        atomic_store(&left_below, true);
     }
 }
 

@@ -24,8 +24,9 @@
  * on. What a read has returned before may be gone as well when it is looked at: it then reads as
  * zeros. ps_view_check() says so, and whoever uses what was returned asks it afterwards; a
  * transaction asks itself before each change. Once a file is seen to have been cut off the store
- * takes no more writes (PS_POISONED). A SIGBUS with another address goes to the handler that was
- * there before, or kills the process as usual. SIGBUS must not be blocked in threads that read.
+ * takes no more writes (PS_POISONED). A SIGBUS with another address, or one that somebody sent,
+ * goes to the handler that was there before, or kills the process as usual. SIGBUS must not be
+ * blocked in threads that read.
  */
 #ifndef PANDO_STORAGE_PANDOSTORE_H
 #define PANDO_STORAGE_PANDOSTORE_H

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "storage/image.h"
@@ -521,6 +522,101 @@ static void a_sigbus_elsewhere_goes_to_the_handler_that_was_there_before(void **
     assert_true(now.sa_sigaction == on_foreign); /* it is as it was */
 }
 
+static struct sigaction ours; /* the engine's handler, for one that came after it */
+static void (*ours_is)(int, siginfo_t *, void *);
+
+static void go_on_to_ours(int number, siginfo_t *info, void *context)
+{
+    foreign_faults++;
+    ours_is(number, info, context);
+}
+
+/* How a process ends that does this beside a store of its own: its wait status. */
+static int end_of_child(struct world *w, void (*act)(struct world *w))
+{
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct sigaction usual = {.sa_handler = SIG_DFL};
+        (void)sigaction(SIGBUS, &usual, NULL);
+        (void)alarm(60);
+        act(w);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static bool open_in_child(struct world *w)
+{
+    return ps_open(w->f->dir, &w->f->options, &w->f->store, NULL, NULL) == 0;
+}
+
+static void touch_foreign(struct world *w)
+{
+    foreign = mmap(NULL, 4096, PROT_READ, MAP_SHARED, w->empty, 0);
+    (void)*(volatile uint8_t *)foreign;
+}
+
+static void come_after_and_stay(struct world *w)
+{
+    struct sigaction mine = {.sa_flags = SA_SIGINFO, .sa_sigaction = go_on_to_ours};
+    for (int i = 0; i < 2; i++) {
+        if (!open_in_child(w))
+            _exit(1);
+        if (i == 0) {
+            (void)sigaction(SIGBUS, &mine, &ours);
+            ours_is = ours.sa_sigaction;
+        }
+        (void)ps_close(w->f->store, false);
+    }
+    if (open_in_child(w))
+        touch_foreign(w);
+}
+
+/* Neither may it end in a circle of the two. */
+static void a_sigbus_elsewhere_ends_the_process_though_a_handler_came_after_and_stayed(void **state)
+{
+    struct world *w = *state;
+    OPEN_OR_SHOW_THAT_NOTHING_IS_LOST(w);
+    fixture_close(w->f, false);
+    int status = end_of_child(w, come_after_and_stay);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGBUS);
+}
+
+static void send_the_signal(struct world *w)
+{
+    if (open_in_child(w))
+        (void)raise(SIGBUS);
+}
+
+static void send_the_signal_that_is_ignored(struct world *w)
+{
+    struct sigaction none = {.sa_handler = SIG_IGN}, now;
+    (void)sigaction(SIGBUS, &none, NULL);
+    if (!open_in_child(w))
+        _exit(1);
+    (void)raise(SIGBUS);
+    if (sigaction(SIGBUS, NULL, &now) != 0 || now.sa_handler == SIG_DFL)
+        _exit(2);
+}
+
+/* It is about no page: it does what it did before, and losses are noticed as ever. */
+static void a_sigbus_that_somebody_sent_does_what_it_would_do_without_a_store(void **state)
+{
+    struct world *w = *state;
+    OPEN_OR_SHOW_THAT_NOTHING_IS_LOST(w);
+    fixture_close(w->f, false);
+    int status = end_of_child(w, send_the_signal);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGBUS);
+    status = end_of_child(w, send_the_signal_that_is_ignored);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void stores_in_one_process_do_not_disturb_each_other(void **state)
 {
     struct world *w = *state;
@@ -555,6 +651,8 @@ int main(void)
         LARGE(readers_survive_a_file_that_shrinks),
         TEST(a_file_that_is_cut_off_before_it_is_opened_is_refused),
         TEST(a_sigbus_elsewhere_goes_to_the_handler_that_was_there_before),
+        TEST(a_sigbus_elsewhere_ends_the_process_though_a_handler_came_after_and_stayed),
+        TEST(a_sigbus_that_somebody_sent_does_what_it_would_do_without_a_store),
         TEST(stores_in_one_process_do_not_disturb_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
