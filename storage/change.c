@@ -7,15 +7,14 @@
  *
  * Threads: the transaction's.
  */
+#include "storage/change.h"
 #include "storage/file_run.h"
-#include "storage/store.h"
 
 #define BYTES_AN_OP 2048u /* of a long value are replayed in the time of one operation */
 
 static const struct ps_slice nothing;
 
-/* What the caller read before may be what it puts now: then it must have been right. */
-static int usable(const struct ps_txn *txn, ps_tree tree)
+int change_usable(const struct ps_txn *txn, ps_tree tree)
 {
     if (txn->error != 0) {
         return txn->error;
@@ -24,7 +23,7 @@ static int usable(const struct ps_txn *txn, ps_tree tree)
     return view_end(&txn->view, there ? 0 : PS_NOTFOUND);
 }
 
-static int done(struct ps_txn *txn, int rc)
+int change_done(struct ps_txn *txn, int rc)
 {
     rc = view_end(&txn->view, rc);
     txn->error = rc;
@@ -36,15 +35,19 @@ static bool is_within(const void *p, const void *base, size_t bytes)
     return (uintptr_t)p - (uintptr_t)base < bytes;
 }
 
+bool is_in_store(const struct ps_store *store, struct ps_slice slice)
+{
+    return is_within(slice.data, store->arena.memory, store->arena.bytes) ||
+           is_within(slice.data, store->base[0], store->map_bytes);
+}
+
 /* What the caller read in this transaction would move while it is being put: a copy, to be freed.
  * (Not what is long: it is in a run of the file, which stays where it is until the transaction has
  * dropped it.) */
 static int take_out(const struct ps_store *store, struct ps_slice *slice, void **copy)
 {
     *copy = NULL;
-    if (slice->len == 0 || run_is_long(slice->len) ||
-        (!is_within(slice->data, store->arena.memory, store->arena.bytes) &&
-         !is_within(slice->data, store->base[0], store->map_bytes))) {
+    if (slice->len == 0 || run_is_long(slice->len) || !is_in_store(store, *slice)) {
         return 0;
     }
     *copy = malloc(slice->len);
@@ -102,7 +105,7 @@ static int room_for_long(struct ps_txn *txn, ps_tree tree, const struct put *put
         };
         rc = tree_long_separators(txn, tree, put->key, &room->file_pages);
         rc = rc == 0 ? txn_make_room(txn, room) : rc;
-        rc = rc == 0 ? usable(txn, tree) : rc;
+        rc = rc == 0 ? change_usable(txn, tree) : rc;
         /* While it waited, the transaction may have begun anew from another state. */
         if (rc != 0 || txn->changes == began) {
             return rc;
@@ -135,7 +138,7 @@ static int put_long(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struc
     }
     txn->group->weight += (key.len + value.len) / BYTES_AN_OP;
     rc = txn_log(txn, OP_PUT, tree, key, value);
-    return done(txn, rc == 0 ? tree_put(txn, tree, &put) : rc);
+    return change_done(txn, rc == 0 ? tree_put(txn, tree, &put) : rc);
 }
 
 /* ---- the public functions ---------------------------------------------------------------------
@@ -146,7 +149,7 @@ int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slic
     struct ps_store *store = txn->view.store;
     void *key_copy = NULL;
     void *value_copy = NULL;
-    int rc = usable(txn, tree);
+    int rc = change_usable(txn, tree);
     if (rc == 0 && (key.len > PS_MAX_KEY || value.len > PS_MAX_VALUE)) {
         rc = PS_TOOBIG;
     }
@@ -161,7 +164,7 @@ int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slic
         rc = ps_reserve(txn, 1, key.len + value.len + 1);
         if (rc == 0) {
             rc = txn_log(txn, OP_PUT, tree, key, value);
-            rc = done(txn, rc == 0 ? tree_put(txn, tree, &put) : rc);
+            rc = change_done(txn, rc == 0 ? tree_put(txn, tree, &put) : rc);
         }
     }
     free(key_copy);
@@ -171,7 +174,7 @@ int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slic
 
 int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
 {
-    int rc = usable(txn, tree);
+    int rc = change_usable(txn, tree);
     if (rc == 0 && key.len > PS_MAX_KEY) {
         rc = PS_NOTFOUND;
     }
@@ -183,7 +186,7 @@ int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
     rc = rc == 0 ? txn_make_room(txn, &room) : rc;
     if (rc == 0) {
         rc = txn_log(txn, OP_DELETE, tree, key, nothing);
-        rc = done(txn, rc == 0 ? tree_delete(txn, tree, key) : rc);
+        rc = change_done(txn, rc == 0 ? tree_delete(txn, tree, key) : rc);
     }
     free(copy);
     return rc;
@@ -191,7 +194,7 @@ int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
 
 int ps_clear(struct ps_txn *txn, ps_tree tree)
 {
-    int rc = usable(txn, tree);
+    int rc = change_usable(txn, tree);
     if (rc != 0 || txn->state->trees[tree].root.ref == 0) {
         return rc;
     }
@@ -200,7 +203,7 @@ int ps_clear(struct ps_txn *txn, ps_tree tree)
         return rc;
     }
     rc = txn_log(txn, OP_CLEAR, tree, nothing, nothing);
-    return done(txn, rc == 0 ? tree_clear(txn, tree) : rc);
+    return change_done(txn, rc == 0 ? tree_clear(txn, tree) : rc);
 }
 
 int ps_tree_create(struct ps_txn *txn, struct ps_slice name, ps_tree *tree)
@@ -232,12 +235,12 @@ int ps_tree_create(struct ps_txn *txn, struct ps_slice name, ps_tree *tree)
         txn->state->ntrees++;
     }
     *tree = i;
-    return done(txn, txn_log(txn, OP_CREATE, i, name, nothing));
+    return change_done(txn, txn_log(txn, OP_CREATE, i, name, nothing));
 }
 
 int ps_tree_drop(struct ps_txn *txn, ps_tree tree)
 {
-    int rc = usable(txn, tree);
+    int rc = change_usable(txn, tree);
     rc = rc == 0 ? ps_reserve(txn, 1, 0) : rc;
     if (rc != 0) {
         return rc;
@@ -247,5 +250,5 @@ int ps_tree_drop(struct ps_txn *txn, ps_tree tree)
     if (rc == 0) {
         txn->state->trees[tree].name = NULL;
     }
-    return done(txn, rc);
+    return change_done(txn, rc);
 }

@@ -119,9 +119,10 @@ struct ps_log_record {
 
 /* What was done; for savepoints `tree` is which one, from the outermost, 0. */
 struct ps_log_op {
-    const char *name; /* put, delete, create, drop, clear, savepoint, rollback, release */
+    /* put, delete, delete-range, create, drop, clear, savepoint, rollback, release */
+    const char *name;
     ps_tree tree;
-    struct ps_slice key, value; /* of create: the key is the name */
+    struct ps_slice key, value; /* of create: the key is the name; of delete-range: the bounds */
 };
 
 struct ps_log_watch {

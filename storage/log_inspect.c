@@ -64,11 +64,11 @@ static int take_op(void *arg, const struct replay_op *op)
     static const char *const names[] = {
         [OP_PUT] = "put",           [OP_DELETE] = "delete",   [OP_CREATE] = "create",
         [OP_DROP] = "drop",         [OP_CLEAR] = "clear",     [OP_SAVEPOINT] = "savepoint",
-        [OP_ROLLBACK] = "rollback", [OP_RELEASE] = "release",
+        [OP_ROLLBACK] = "rollback", [OP_RELEASE] = "release", [OP_DELETE_RANGE] = "delete-range",
     };
     struct inspection *i = arg;
     struct ps_log_op out = {.name = names[op->op],
-                            .tree = op->op >= OP_SAVEPOINT ? op->savepoint : op->tree,
+                            .tree = op_is_mark(op->op) ? op->savepoint : op->tree,
                             .key = op->key,
                             .value = op->value};
 

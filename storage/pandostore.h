@@ -281,6 +281,15 @@ int ps_rank(struct ps_view *view, ps_tree tree, struct ps_slice key, uint64_t *r
 int ps_count_range(struct ps_view *view, ps_tree tree, const struct ps_slice *low,
                    const struct ps_slice *high, uint64_t *count);
 
+/* Where to cut the keys k, low <= k < high (NULL: open), into `parts` parts of equally many entries
+ * (one more or less): `keys`, with room for parts - 1, get the keys with which the second and later
+ * ones begin, in order; *n is how many: parts - 1, or fewer if there are not as many entries. Their
+ * bytes are in *memory, which the caller frees with free(). Exact, by the counts: O(log n) and one
+ * leaf for each. PS_INVALID: no parts. */
+int ps_split_range(struct ps_view *view, ps_tree tree, const struct ps_slice *low,
+                   const struct ps_slice *high, unsigned parts, struct ps_slice *keys, unsigned *n,
+                   void **memory);
+
 /* ---- reading without waiting for the disk --------------------------------------------------- */
 
 /*
@@ -370,6 +379,17 @@ int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key); /* PS_NOTF
 /* Removes every entry; visits no leaf (but those that hold overflowing entries). */
 int ps_clear(struct ps_txn *txn, ps_tree tree);
 
+/* Removes the entries with keys k, low <= k < high; a NULL bound is open. *deleted: how many. What
+ * it costs are the branches above them, and the pages at the two ends: leaves between are not read,
+ * but those that hold overflowing entries. It takes no more dirty memory than a delete, and one
+ * record of the log.
+ *
+ * With `most` (0: no bound) it takes out about as many, to the end of a leaf (at least one entry),
+ * and can be called again, in another transaction too, until *deleted is 0. So a large tree is
+ * emptied in bounded steps, without bounds: before it is dropped, for instance. */
+int ps_delete_range(struct ps_txn *txn, ps_tree tree, const struct ps_slice *low,
+                    const struct ps_slice *high, uint64_t most, uint64_t *deleted);
+
 /* Savepoints nest, last in first out. Rolling back undoes all since the innermost one was opened
  * and closes it; releasing keeps it and closes it. In a transaction that spills, opening one moves
  * what there is of it to the file; an error of that is returned, and no savepoint was opened. */
@@ -415,6 +435,11 @@ struct ps_stat {
     /* pages of the file (or runs of them) that transactions took; of those, marked by a space map,
      * dead before any map had them, and free again before */
     uint64_t fresh_taken, fresh_mapped, fresh_unmapped, fresh_freed;
+    /* ranges taken out at once, and of these, those that ended with a leaf before the end that was
+     * asked for; nodes at their edges that were merged or shared, and that stayed thin for want of
+     * room; leaves that were dropped without being read (in ps_clear and ps_tree_drop too) */
+    uint64_t ranges_deleted, ranges_shortened, range_edges_balanced, range_edges_thin,
+        leaves_freed_unread;
     uint64_t splits, merges, shares, edge_splits, overflow_runs, overflow_separators;
     uint64_t savepoints, rollbacks, aborts, states_dropped, log_epochs, log_pieces;
     /* of transactions larger than their share of dirty memory: pages that went to the file while

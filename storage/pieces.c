@@ -91,7 +91,7 @@ static int gather_long(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_s
     uint8_t *at = put_head(group->ops.at + group->ops.n, op, tree, key.len);
     group->ops.n = (size_t)(at - group->ops.at);
     int rc = key.len > 0 ? gather(txn, key) : 0;
-    if (rc != 0 || op != OP_PUT) {
+    if (rc != 0 || !op_has_value(op)) {
         return rc;
     }
     if (!vec_reserve(&group->ops, 10)) {
@@ -131,7 +131,7 @@ int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
         memcpy(at, key.data, key.len);
         at += key.len;
     }
-    if (op == OP_PUT) {
+    if (op_has_value(op)) {
         at = put_varint(at, value.len);
         if (value.len > 0) {
             memcpy(at, value.data, value.len);

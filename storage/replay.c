@@ -3,7 +3,7 @@
  *
  *  E1 Commits are replayed in batches: the last write of a key wins, keys in order, so that
  *     neighbours share pages. A batch ends with a commit, where a checkpoint may be made. What
- *     makes, removes or empties trees is a barrier within its commit.
+ *     makes, removes or empties trees, or a range of keys, is a barrier within its commit.
  *  E2 A batch that the arena does not hold is replayed commit by commit, with checkpoints between;
  *     a commit that it does not hold alone spills (spill.c).
  *  E3 Of a commit in many pieces no more than a batch is in memory: what does not fit into one is
@@ -70,6 +70,7 @@ static int replay_one(struct ps_txn *txn, const struct replay_op *op)
 {
     int rc;
     ps_tree made;
+    uint64_t deleted;
     bool there = op->tree < txn->state->ntrees && txn->state->trees[op->tree].name != NULL;
     if (!there && op->op != OP_CREATE) {
         return PS_INVALID;
@@ -87,6 +88,10 @@ static int replay_one(struct ps_txn *txn, const struct replay_op *op)
         break;
     case OP_DROP:
         rc = ps_tree_drop(txn, op->tree);
+        break;
+    case OP_DELETE_RANGE:
+        rc = ps_delete_range(txn, op->tree, &op->key, op->value.len > 0 ? &op->value : NULL, 0,
+                             &deleted);
         break;
     default:
         rc = ps_clear(txn, op->tree);
@@ -369,12 +374,12 @@ static bool is_possible(const struct replay *r, const struct replay_op *op)
 {
     size_t open = r->running != NULL ? r->running->nsavepoints : r->marks.n;
     return op->op == OP_SAVEPOINT ? open < PS_MAX_SAVEPOINTS
-                                  : op->op < OP_SAVEPOINT || op->savepoint < open;
+                                  : !op_is_mark(op->op) || op->savepoint < open;
 }
 
 static int take_op(struct replay *r, struct replay_op *op)
 {
-    if (op->op >= OP_SAVEPOINT) {
+    if (op_is_mark(op->op)) {
         return r->running != NULL ? run_mark(r, op) : resolve_mark(r, op);
     }
     op->order = r->order++;

@@ -49,11 +49,11 @@ const uint8_t *replay_op_read(const uint8_t *at, const uint8_t *end, struct repl
     if (op->op == OP_SAVEPOINT) {
         return at;
     }
-    if (op->op < OP_PUT || op->op > OP_RELEASE || (op->op > OP_SAVEPOINT && at == end)) {
-        *wanted = op->op > OP_SAVEPOINT && op->op <= OP_RELEASE;
+    if (op->op < OP_PUT || op->op > OP_DELETE_RANGE || (op_is_mark(op->op) && at == end)) {
+        *wanted = op_is_mark(op->op);
         return NULL;
     }
-    if (op->op > OP_SAVEPOINT) {
+    if (op_is_mark(op->op)) {
         op->savepoint = *at++;
         return at;
     }
@@ -63,7 +63,7 @@ const uint8_t *replay_op_read(const uint8_t *at, const uint8_t *end, struct repl
     }
     op->tree = (ps_tree)tree;
     at = get_slice(at, end, &op->key, wanted);
-    if (at != NULL && op->op == OP_PUT) {
+    if (at != NULL && op_has_value(op->op)) {
         at = get_slice(at, end, &op->value, wanted);
     }
     return at;

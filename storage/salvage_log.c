@@ -71,12 +71,17 @@ static int change(struct salvage *s, const struct replay_op *op)
         return rc;
     }
     ps_tree made = s->trees.at[tree].made;
+    uint64_t deleted;
     switch (op->op) {
     case OP_PUT:
         rc = ps_put(s->txn, made, op->key, op->value);
         break;
     case OP_DELETE:
         rc = ps_delete(s->txn, made, op->key);
+        break;
+    case OP_DELETE_RANGE:
+        rc = ps_delete_range(s->txn, made, &op->key, op->value.len > 0 ? &op->value : NULL, 0,
+                             &deleted);
         break;
     default:
         rc = ps_clear(s->txn, made);
@@ -137,9 +142,7 @@ static int apply_op(void *arg, const struct replay_op *op)
         }
         ps_keep_whole(s->txn);
     }
-    a->rc = op->op >= OP_SAVEPOINT ? mark(a, op)
-            : op->op == OP_CREATE  ? create(s, op)
-                                   : change(s, op);
+    a->rc = op_is_mark(op->op) ? mark(a, op) : op->op == OP_CREATE ? create(s, op) : change(s, op);
     s->report->log_ops++;
     s->txn_ops++;
     s->txn_bytes += op->key.len + op->value.len;

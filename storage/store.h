@@ -552,7 +552,7 @@ int spill_for_savepoint(struct ps_txn *txn);
 
 /* ---- the log of a running transaction (pieces.c) --------------------------------------------- */
 
-/* Log operations; from OP_SAVEPOINT on marks, which have no tree and key: OP_SAVEPOINT alone, the
+/* Log operations; OP_SAVEPOINT to OP_RELEASE are marks, which have no tree and key: OP_SAVEPOINT alone, the
  * others with a byte that is the number of the savepoint, from the outermost, 0. */
 enum {
     OP_PUT = 1,
@@ -563,7 +563,18 @@ enum {
     OP_SAVEPOINT = 6,
     OP_ROLLBACK = 7,
     OP_RELEASE = 8,
+    OP_DELETE_RANGE = 9, /* key and value are the bounds; no value: all from the key on */
 };
+
+static inline bool op_is_mark(uint8_t op)
+{
+    return op >= OP_SAVEPOINT && op <= OP_RELEASE;
+}
+
+static inline bool op_has_value(uint8_t op)
+{
+    return op == OP_PUT || op == OP_DELETE_RANGE;
+}
 
 /* Gathers an operation that was carried out. */
 int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
@@ -577,7 +588,7 @@ void pieces_abandon(struct ps_txn *txn);
 /* Bytes of log that must be left when what is reserved was written, for ending without a commit. */
 uint64_t pieces_spare(const struct ps_txn *txn);
 
-/* ---- trees (tree.c, tree_balance.c, rebuild.c) ---------------------------------------------- */
+/* ---- trees (tree.c, tree_balance.c, tree_range.c, rebuild.c) ---------------------------------------------- */
 
 struct path {
     unsigned levels; /* of the tree; entry [level] */
@@ -601,6 +612,14 @@ int tree_find(struct ps_txn *txn, ps_tree tree, struct ps_slice key);
 int tree_long_separators(struct ps_txn *txn, ps_tree tree, struct ps_slice key, uint64_t *pages);
 int tree_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key);
 int tree_clear(struct ps_txn *txn, ps_tree tree);
+/* Takes out what is between two keys (NULL: open), of which there is something, in a tree that is
+ * not all of it. */
+int tree_delete_range(struct ps_txn *txn, ps_tree tree, const struct ps_slice *low,
+                      const struct ps_slice *high);
+/* The key at which the leaf ends that holds entry number `rank`, in *copy, to be freed; length 0:
+ * nothing comes after it. The leaf itself is not read. */
+int tree_fence(struct ps_txn *txn, ps_tree tree, uint64_t rank, struct ps_slice *fence,
+               void **copy);
 /* Makes the page that a child entry names this transaction's own; updates the entry. */
 int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct page **page);
 

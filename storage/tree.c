@@ -16,6 +16,8 @@
 
 #include "storage/overflow.h"
 
+#define WEIGHT_OF_BRANCH 4u /* operations that take as long to replay as dropping its children */
+
 int page_own(struct ps_txn *txn, struct child *child, unsigned level, struct page **page)
 {
     struct ps_store *store = txn->view.store;
@@ -279,8 +281,7 @@ int tree_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
     return node_thinned(txn, root, &path, 0);
 }
 
-/* Drops a page with all below it. Leaves are visited only where runs may be. */
-static int drop_subtree(struct ps_txn *txn, const struct child *child, unsigned level)
+int subtree_drop(struct ps_txn *txn, const struct child *child, unsigned level)
 {
     struct ps_store *store = txn->view.store;
     int rc = 0;
@@ -297,17 +298,20 @@ static int drop_subtree(struct ps_txn *txn, const struct child *child, unsigned 
             if (rc == 0 && level > 0) {
                 struct child below;
                 node_child(p, i, &below);
-                rc = drop_subtree(txn, &below, level - 1);
+                rc = subtree_drop(txn, &below, level - 1);
             }
         }
+    } else {
+        store->stat.leaves_freed_unread++;
     }
+    txn->group->weight += level > 0 ? WEIGHT_OF_BRANCH : 0;
     return rc == 0 ? txn_drop(txn, child->ref, child->birth, 1) : rc;
 }
 
 int tree_clear(struct ps_txn *txn, ps_tree tree)
 {
     struct tree_root *root = &txn->state->trees[tree];
-    int rc = root->root.ref != 0 ? drop_subtree(txn, &root->root, root->level) : 0;
+    int rc = root->root.ref != 0 ? subtree_drop(txn, &root->root, root->level) : 0;
     if (rc == 0) {
         memset(&root->root, 0, sizeof root->root);
         root->level = 0;

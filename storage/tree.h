@@ -1,5 +1,5 @@
 /*
- * tree.h - what the parts of the tree code share (tree.c, tree_balance.c).
+ * tree.h - what the parts of the tree code share (tree.c, tree_balance.c, tree_range.c).
  */
 #ifndef PANDO_STORAGE_TREE_H
 #define PANDO_STORAGE_TREE_H
@@ -22,5 +22,8 @@ int node_put(struct ps_txn *txn, struct tree_root *root, struct path *path, unsi
              unsigned i, const struct node_entry *e);
 /* After a removal from the path's node on a level: merges, removes, or lowers the tree. */
 int node_thinned(struct ps_txn *txn, struct tree_root *root, struct path *path, unsigned level);
+
+/* Drops a page with all below it. Leaves are read only where runs may be. */
+int subtree_drop(struct ps_txn *txn, const struct child *child, unsigned level);
 
 #endif

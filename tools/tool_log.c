@@ -6,6 +6,7 @@
 #include "tools/tool.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static void show_segment(void *arg, const struct ps_log_segment *s)
 {
@@ -62,6 +63,11 @@ static void show_record(void *arg, const struct ps_log_record *r)
            r->offset, epoch, r->stamp, r->payload);
 }
 
+static bool is_range(const struct ps_log_op *op)
+{
+    return strcmp(op->name, "delete-range") == 0;
+}
+
 static void show_op(void *arg, const struct ps_log_op *op)
 {
     const struct tool *tool = arg;
@@ -69,6 +75,9 @@ static void show_op(void *arg, const struct ps_log_op *op)
         json_t *object = json_pack("{s:s, s:I, s:I}", "op", op->name, "tree", (json_int_t)op->tree,
                                    "value_bytes", (json_int_t)op->value.len);
         tool_put_bytes(object, "key", op->key);
+        if (is_range(op)) {
+            tool_put_bytes(object, "end", op->value);
+        }
         tool_print_json("op", object);
         return;
     }
@@ -77,6 +86,12 @@ static void show_op(void *arg, const struct ps_log_op *op)
         printf(" '");
         tool_print_bytes(stdout, op->key, 120);
         printf("'");
+    }
+    if (is_range(op)) {
+        printf(op->value.len > 0 ? " to '" : " to the end");
+        tool_print_bytes(stdout, op->value, 120);
+        printf(op->value.len > 0 ? "'\n" : "\n");
+        return;
     }
     printf(op->value.len > 0 ? ", value of %zu bytes\n" : "\n", op->value.len);
 }

@@ -193,11 +193,14 @@ static bool remove_most(struct change *c)
 static bool trees(struct change *c)
 {
     ps_tree made;
+    uint64_t deleted;
     struct ps_slice name = {"made afterwards", 15}, one = {"1", 1};
     return done(c, ps_savepoint(c->txn), "a savepoint") && put_some(c, 3, 9) &&
            done(c, ps_savepoint_rollback(c->txn), "rolling back") &&
            done(c, ps_tree_create(c->txn, name, &made), "making a tree") &&
            done(c, ps_put(c->txn, made, one, one), "putting into a new tree") &&
+           done(c, ps_delete_range(c->txn, 0, &one, NULL, 9, &deleted), "deleting a range") &&
+           done(c, ps_delete_range(c->txn, 0, NULL, &one, 0, &deleted), "deleting a range") &&
            done(c, ps_clear(c->txn, 0), "emptying a tree") &&
            done(c, ps_tree_drop(c->txn, 1), "dropping a tree");
 }

@@ -187,6 +187,15 @@ static void remove_some(struct maker *m, unsigned tree, unsigned from, unsigned 
     }
 }
 
+static void remove_range(struct maker *m, unsigned tree, unsigned from, unsigned to, size_t pad)
+{
+    char a[1024], b[1024];
+    struct ps_slice low = key_of(a, from, 25, pad), high = key_of(b, to, 25, pad);
+    uint64_t deleted;
+    must(ps_delete_range(m->txn, m->tree[tree], &low, &high, 0, &deleted) == 0 && deleted > 0,
+         "deleting a range");
+}
+
 /* The state from here on is the metas'. */
 static void checkpoint(struct maker *m)
 {
@@ -308,6 +317,8 @@ static void make_log(struct maker *m)
         } else if (i == 8) {
             must(ps_clear(m->txn, m->tree[1]) == 0, "clear");
             fill(m, 1, 50, 60, 1, 0, 20);
+        } else if (i == 10) {
+            remove_range(m, 0, 60, 75, 0);
         } else if (i == 12) {
             must(ps_tree_drop(m->txn, m->tree[2]) == 0, "drop");
         } else if (i == 13) {

@@ -92,6 +92,15 @@ int engine_delete(struct engine *e, ps_tree tree, struct ps_slice key)
     return ps_delete(e->txn, tree, key);
 }
 
+int engine_delete_range(struct engine *e, ps_tree tree, const struct ps_slice *low,
+                        const struct ps_slice *high, uint64_t most, uint64_t *deleted)
+{
+    int rc = ps_delete_range(e->txn, tree, low, high, most, deleted);
+    if (rc == 0 && e->fault == FAULT_range_leaves && *deleted > 0)
+        ps_put(e->txn, tree, *low, (struct ps_slice){"over", 4});
+    return rc;
+}
+
 int engine_clear(struct engine *e, ps_tree tree)
 {
     int rc = ps_clear(e->txn, tree);

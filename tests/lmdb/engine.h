@@ -24,6 +24,7 @@
     X(wrong_rank, "a rank over twenty is too small by one")                      \
     X(select_off, "selecting a rank over ten stands on the one before")          \
     X(clear_leaves, "a cleared tree has an entry")                               \
+    X(range_leaves, "a range that was deleted has an entry")                     \
     X(tree_stays, "a dropped tree is only emptied")                              \
     X(abort_stays, "an aborted transaction is committed")                        \
     X(rollback_stays, "a savepoint that is rolled back is released")             \
@@ -52,6 +53,8 @@ int engine_open(struct engine *e, const char *dir, const struct ps_options *opti
 int engine_checkpoint(struct engine *e);
 int engine_put(struct engine *e, ps_tree tree, struct ps_slice key, struct ps_slice value);
 int engine_delete(struct engine *e, ps_tree tree, struct ps_slice key);
+int engine_delete_range(struct engine *e, ps_tree tree, const struct ps_slice *low,
+                        const struct ps_slice *high, uint64_t most, uint64_t *deleted);
 int engine_clear(struct engine *e, ps_tree tree);
 int engine_drop(struct engine *e, ps_tree tree);
 void engine_abort(struct engine *e);

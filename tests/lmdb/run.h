@@ -137,6 +137,7 @@ void do_put_run(struct run *r);
 void do_put_read(struct run *r);
 void do_delete(struct run *r);
 void do_delete_run(struct run *r);
+void do_delete_range(struct run *r);
 void do_clear(struct run *r);
 void do_make_tree(struct run *r);
 void do_drop_tree(struct run *r);

@@ -22,11 +22,12 @@
 
 /* (name, weight of 65,536, what it uses: see enum uses) */
 #define OPERATIONS(X)                                                           \
-    X(put, 11500, USES_TREE | USES_KEY | USES_VALUE)                            \
+    X(put, 11300, USES_TREE | USES_KEY | USES_VALUE)                            \
     X(put_run, 900, USES_TREE | USES_KEY | USES_VALUE | USES_ARG)               \
     X(put_read, 1200, USES_TREE | USES_KEY | USES_OTHER)                        \
     X(delete, 7000, USES_TREE | USES_KEY)                                       \
     X(delete_run, 700, USES_TREE | USES_KEY | USES_ARG)                         \
+    X(delete_range, 200, USES_TREE | USES_KEY | USES_OTHER | USES_ARG)          \
     X(clear, 25, USES_TREE)                                                     \
     X(make_tree, 250, USES_TREE)                                                \
     X(drop_tree, 70, USES_TREE)                                                 \

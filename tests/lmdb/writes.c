@@ -128,6 +128,68 @@ void do_delete_run(struct run *r)
     }
 }
 
+/* Where a range of up to 127 entries ends that begins with `low`: the key in r->other. */
+static struct ps_slice range_end(struct run *r, struct ps_slice low)
+{
+    struct oracle_cursor c;
+    struct ps_slice high = op_other(r->config, r->op, r->other);
+    if (r->op->arg % 8u == 0)
+        return high; /* anywhere, before `low` too */
+    oracle_cursor_open(&c, txn_side(r).lmdb, r->op->tree, NULL, NULL);
+    bool found = oracle_cursor_seek(&c, low, PS_GE);
+    for (unsigned i = 0; found && i < r->op->arg / 8u % 128u; i++)
+        found = oracle_cursor_step(&c, true);
+    if (found && c.key.len > 0)
+        memcpy(r->other, c.key.data, c.key.len);
+    high = found ? (struct ps_slice){r->other, c.key.len} : high;
+    oracle_cursor_close(&c);
+    return high;
+}
+
+/* LMDB deletes one by one: the first `n` of a range; how many there were. */
+static uint64_t oracle_delete_first(struct run *r, struct ps_slice low, const struct ps_slice *high,
+                                    uint64_t n)
+{
+    uint64_t done = 0;
+    for (bool found = true; found && done < n;) {
+        struct oracle_cursor c;
+        unsigned char bytes[ORACLE_MAX_KEY];
+        oracle_cursor_open(&c, txn_side(r).lmdb, r->op->tree, &low, high);
+        found = oracle_cursor_first(&c);
+        struct ps_slice key = {bytes, found ? c.key.len : 0};
+        if (key.len > 0)
+            memcpy(bytes, c.key.data, key.len);
+        oracle_cursor_close(&c);
+        done += found && oracle_delete(txn_side(r).lmdb, r->op->tree, key);
+    }
+    return done;
+}
+
+/* All of a range, or, with a bound, the first part of it; now and then to the tree's end. */
+void do_delete_range(struct run *r)
+{
+    struct ps_slice low = op_key(r->config, r->op, r->key), end;
+    uint64_t most = r->op->arg % 4u == 1 ? 1 + r->op->arg / 4u % 64u : 0, deleted = 0, there = 0;
+    const struct ps_slice *high = r->op->arg % 64u == 0 || r->op->arg % 16u == 1 ? NULL : &end;
+    ps_tree number;
+    int rc;
+    do {
+        if (!tree_for_change(r, &number))
+            return;
+        end = range_end(r, low);
+        rc = ps_count_range(txn_side(r).pando, number, &low, high, &there);
+        if (rc == 0)
+            rc = engine_delete_range(&r->engine, number, &low, high, most, &deleted);
+    } while (rc && make_way(r, rc, "ps_delete_range", low.len + end.len));
+    if (rc)
+        return;
+    uint64_t gone = oracle_delete_first(r, low, high, deleted);
+    if (gone != deleted || deleted < (most > 0 && most < there ? most : there))
+        differ(r, "delete a range", "%llu entries of %llu from %s on, from LMDB %llu",
+               (unsigned long long)deleted, (unsigned long long)there, show(low),
+               (unsigned long long)gone);
+}
+
 void do_clear(struct run *r)
 {
     ps_tree number;

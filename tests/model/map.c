@@ -162,6 +162,18 @@ bool map_delete(struct map *map, int tree, struct ps_slice key)
     return true;
 }
 
+void map_delete_range(struct map *map, int tree, size_t from, size_t to)
+{
+    if (from == to)
+        return;
+    struct table *table = own_table(&map->tree[tree]);
+    assert(from < to && to <= table->n);
+    for (size_t i = from; i < to; i++)
+        entry_release(table->at[i]);
+    memmove(table->at + from, table->at + to, (table->n - to) * sizeof *table->at);
+    table->n -= to - from;
+}
+
 void map_clear(struct map *map, int tree)
 {
     table_release(map->tree[tree].table);

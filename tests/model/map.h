@@ -46,6 +46,8 @@ void map_create(struct map *map, int tree, ps_tree id);
 void map_drop(struct map *map, int tree);
 void map_put(struct map *map, int tree, struct ps_slice key, struct ps_slice value);
 bool map_delete(struct map *map, int tree, struct ps_slice key);
+/* Entries number `from` to `to`, that one not. */
+void map_delete_range(struct map *map, int tree, size_t from, size_t to);
 void map_clear(struct map *map, int tree);
 
 /* Number of entries with a key below (or, with `equal`, at or below) the one given. */

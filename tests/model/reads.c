@@ -286,8 +286,10 @@ void read_something(struct round *r, const struct side *side)
         read_cursor(r, side, tree);
     else if (choice < 90)
         read_rank(r, side, tree);
-    else
+    else if (choice < 97)
         read_count(r, side, tree);
+    else
+        read_split(r, side, tree);
 }
 
 /* ---- a walk that lasts as long as its snapshot ----------------------------------------------- */

@@ -150,6 +150,7 @@ static const struct operation {
     {"bulk", op_bulk, 300},
     {"trees", op_trees, 400},
     {"clear", op_clear, 100},
+    {"delete a range", op_delete_range, 700},
     {"hold a snapshot", op_hold, 600},
     {"checkpoint", op_checkpoint, 200},
     {"reopen", op_reopen, 40},

@@ -149,6 +149,13 @@ void op_reserve(struct round *r);
 void op_walker(struct round *r);
 void close_walker(struct round *r);
 
+/* What to do about an answer of PS_BUSY or PS_TXNFULL: true to try again, in a new transaction. */
+bool make_way(struct round *r, int rc, const char *call, uint64_t bytes);
+
+/* ---- ranges.c */
+void op_delete_range(struct round *r);
+void read_split(struct round *r, const struct side *side, int tree);
+
 /* ---- bulk.c */
 void op_bulk(struct round *r);
 /* Lets a write to the log fail while a large transaction runs, which is then lost. */

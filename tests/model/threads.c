@@ -163,6 +163,15 @@ static void write_long(struct bank *b, struct ps_txn *txn, struct rng *rng, uint
     changed(b, ps_put(txn, b->tree[3], bank_long_key(), (struct ps_slice){value, len}), "ps_put");
 }
 
+/* The oldest row as the range that it is. */
+static void delete_rows_before(struct bank *b, struct ps_txn *txn, uint64_t counter)
+{
+    struct name name;
+    struct ps_slice end = bank_row(&name, counter);
+    uint64_t deleted;
+    changed(b, ps_delete_range(txn, b->tree[2], NULL, &end, 0, &deleted), "ps_delete_range");
+}
+
 /* One transaction's changes; the counter it writes. */
 static void write_changes(struct bank *b, struct ps_txn *txn, struct rng *rng, uint64_t counter)
 {
@@ -183,8 +192,10 @@ static void write_changes(struct bank *b, struct ps_txn *txn, struct rng *rng, u
     write_number(b, txn, b->tree[0], bank_counter_key(), counter, 0);
     write_number(b, txn, b->tree[1], bank_counter_key(), counter, 0);
     write_number(b, txn, b->tree[2], bank_row(&name, counter), counter, random_filling(rng));
-    if (counter > ROWS)
+    if (counter > ROWS && counter % 2)
         changed(b, ps_delete(txn, b->tree[2], bank_row(&name, counter - ROWS)), "ps_delete");
+    else if (counter > ROWS)
+        delete_rows_before(b, txn, counter - ROWS + 1);
     if (rng_one_in(rng, LONG_ONE_IN))
         write_long(b, txn, rng, counter);
 }

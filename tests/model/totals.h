@@ -22,6 +22,9 @@
     X(ranks)                      \
     X(counts)                     \
     X(clears)                     \
+    X(ranges_deleted_here)        \
+    X(deleted_in_ranges)          \
+    X(splits_of_ranges)           \
     X(trees_made)                 \
     X(trees_dropped)              \
     X(waiting_commits)            \

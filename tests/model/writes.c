@@ -116,8 +116,7 @@ void end_transaction(struct round *r, bool abort)
         round_fail(r, "on_publish told of a commit after a later one");
 }
 
-/* What to do about an answer of PS_BUSY or PS_TXNFULL: true to try again, in a new transaction. */
-static bool make_way(struct round *r, int rc, const char *call, uint64_t bytes)
+bool make_way(struct round *r, int rc, const char *call, uint64_t bytes)
 {
     bool fresh = !ps_txn_changed(r->txn) && r->savepoints == 0;
     if (rc == PS_BUSY) {

@@ -168,6 +168,40 @@ static int change(struct work *w, struct ps_txn *txn, struct state *s)
     return put(w, txn, s, tree, number, new_value(w));
 }
 
+/* Whether a number's key is before another's. */
+static bool is_before(struct work *w, unsigned a, unsigned b)
+{
+    struct ps_slice x = state_key(w->config.keys, a, w->key);
+    struct ps_slice y = state_key(w->config.keys, b, w->value);
+    int order = memcmp(x.data, y.data, x.len < y.len ? x.len : y.len);
+    return order < 0 || (order == 0 && x.len < y.len);
+}
+
+/* From one key to another, or to the end. */
+static int delete_range(struct work *w, struct ps_txn *txn, struct state *s)
+{
+    unsigned tree = pick_tree(w, s);
+    unsigned from = (unsigned)rng_below(&w->rng, w->config.numbers);
+    unsigned to = (unsigned)rng_below(&w->rng, w->config.numbers);
+    bool open = rng_one_in(&w->rng, 8);
+    uint64_t expected = 0, deleted;
+    if (!s->exists[tree])
+        return 0;
+    for (unsigned i = 0; i < w->config.numbers; i++) {
+        if (s->at[tree][i].there && !is_before(w, i, from) && (open || is_before(w, i, to))) {
+            s->at[tree][i].there = 0;
+            expected++;
+        }
+    }
+    struct ps_slice low = state_key(w->config.keys, from, w->key);
+    struct ps_slice high = state_key(w->config.keys, to, w->value);
+    int rc = ps_delete_range(txn, w->ids[tree], &low, open ? NULL : &high, 0, &deleted);
+    if (rc == 0 && deleted != expected)
+        work_error(w, PS_CORRUPT, "deleting a range: another number of entries");
+    w->tally->ranges_deleted += rc == 0 && deleted > 0;
+    return rc;
+}
+
 static int empty_tree(struct work *w, struct ps_txn *txn, struct state *s)
 {
     unsigned tree = pick_tree(w, s);
@@ -205,6 +239,8 @@ static void step_commit(struct work *w)
     for (uint64_t n = w->config.shape == SHAPE_EVEN ? 1 : rng_between(&w->rng, 1, 5);
          n > 0 && rc == 0; n--)
         rc = change(w, txn, &s);
+    if (rc == 0 && w->config.shape != SHAPE_EVEN && rng_one_in(&w->rng, 12))
+        rc = delete_range(w, txn, &s);
     if (rc == 0 && w->config.shape != SHAPE_EVEN && rng_one_in(&w->rng, 30))
         rc = empty_tree(w, txn, &s);
     if (rc) {

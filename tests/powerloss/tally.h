@@ -27,6 +27,7 @@
     X(commits_not_waited_for, true)     \
     X(aborts, true)                     \
     X(savepoints_rolled_back, true)     \
+    X(ranges_deleted, true)             \
     X(checkpoints, true)                \
     X(checkpoints_beside_commits, true) \
     X(threads_held_up, true)            \

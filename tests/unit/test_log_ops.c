@@ -11,9 +11,11 @@
 
 #include "storage/log_ops.h"
 
-/* put 3 "key" "value", delete 300 "", savepoint, rollback 0, create 7 "name", clear 1 "" */
-static const uint8_t payload[] = {1, 3, 3, 'k', 'e', 'y', 5, 'v', 'a', 'l', 'u', 'e', 2, 0xac, 2,
-                                  0, 6, 7, 0,   3,   7,   4, 'n', 'a', 'm', 'e', 5,   1, 0};
+/* put 3 "key" "value", delete 300 "", savepoint, rollback 0, create 7 "name", clear 1 "",
+ * delete range 2 "from" "to" */
+static const uint8_t payload[] = {1,    3, 3, 'k', 'e', 'y', 5,   'v', 'a', 'l', 'u', 'e', 2,
+                                  0xac, 2, 0, 6,   7,   0,   3,   7,   4,   'n', 'a', 'm', 'e',
+                                  5,    1, 0, 9,   2,   4,   'f', 'r', 'o', 'm', 2,   't', 'o'};
 
 struct taken {
     unsigned n;
@@ -34,15 +36,15 @@ static int take(void *arg, const struct replay_op *op)
 
 static void assert_all(const struct taken *taken)
 {
-    static const uint8_t ops[] = {OP_PUT,      OP_DELETE, OP_SAVEPOINT,
-                                  OP_ROLLBACK, OP_CREATE, OP_CLEAR};
+    static const uint8_t ops[] = {OP_PUT,    OP_DELETE, OP_SAVEPOINT,   OP_ROLLBACK,
+                                  OP_CREATE, OP_CLEAR,  OP_DELETE_RANGE};
     assert_int_equal(taken->n, sizeof ops);
     for (unsigned i = 0; i < sizeof ops; i++) {
         assert_int_equal(taken->ops[i].op, ops[i]);
     }
     assert_int_equal(taken->ops[0].tree, 3);
     assert_int_equal(taken->ops[1].tree, 300);
-    assert_string_equal(taken->bytes, "keyvaluename");
+    assert_string_equal(taken->bytes, "keyvaluenamefromto");
 }
 
 static void operations_are_taken_from_one_piece(void **state)
@@ -75,7 +77,7 @@ static void operations_are_taken_however_the_pieces_are_cut(void **state)
 static void a_commit_that_ends_within_an_operation_is_damage(void **state)
 {
     (void)state;
-    static const size_t whole[] = {0, 12, 16, 17, 19, 26, 29};
+    static const size_t whole[] = {0, 12, 16, 17, 19, 26, 29, 39};
     for (size_t n = 0, k = 0; n <= sizeof payload; n++) {
         struct log_op_reader reader = {0};
         struct taken taken = {0};
@@ -89,7 +91,7 @@ static void a_commit_that_ends_within_an_operation_is_damage(void **state)
 
 static void impossible_operations_are_damage(void **state)
 {
-    static const uint8_t none[] = {0, 0, 0}, beyond[] = {9, 0, 0},
+    static const uint8_t none[] = {0, 0, 0}, beyond[] = {10, 0, 0},
                          tree[] = {2, 0xff, 0xff, 0xff, 0};
     static const uint8_t endless[] = {2,    0xff, 0xff, 0xff, 0xff, 0xff,
                                       0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
