@@ -212,7 +212,7 @@ int meta_write_both(struct ps_store *store, const struct meta *meta, unsigned fi
     meta_encode(meta, buf);
     for (unsigned i = 0; i < 2; i++) {
         unsigned k = i == 0 ? first : 1 - first;
-        int err = store->vfs->pwrite(store->vfs->ctx, store->fd, buf, sizeof buf, k * META_STRIDE);
+        int err = data_write(store, buf, sizeof buf, k * META_STRIDE);
         if (err != 0) {
             return store_fault(store, PS_POISONED, err, store->file_path, k * META_STRIDE,
                                "writing a meta");

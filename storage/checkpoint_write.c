@@ -64,7 +64,7 @@ static int flush(struct checkpoint *c)
     }
     uint64_t offset = c->buffer_first << store->page_shift;
     size_t bytes = (size_t)c->buffer_pages << store->page_shift;
-    int err = store->vfs->pwrite(store->vfs->ctx, store->fd, c->buffer, bytes, offset);
+    int err = data_write(store, c->buffer, bytes, offset);
     if (err != 0) {
         return failed(c, err, offset);
     }
@@ -265,8 +265,8 @@ static int write_catalogue(struct checkpoint *c)
     p->run_len = bytes - PAGE_HEADER;
     p->crc = page_crc(p, bytes);
     c->catalogue = (struct run_ref){first, p->birth, p->run_len};
-    int err = store->vfs->pwrite(store->vfs->ctx, store->fd, run,
-                                 (size_t)pages << store->page_shift, first << store->page_shift);
+    int err =
+        data_write(store, run, (size_t)pages << store->page_shift, first << store->page_shift);
     free(run);
     return err == 0 ? 0 : failed(c, err, first << store->page_shift);
 }

@@ -45,7 +45,7 @@ static int write_pieces(struct ps_store *store, struct run_head *head, uint64_t 
         crcs[(at + i) / RUN_PIECE] = crc32c(0, bytes + i, n);
     }
     uint64_t offset = (head->image->number << store->page_shift) + head->bytes + at;
-    int err = store->vfs->pwrite(store->vfs->ctx, store->fd, bytes, padded, offset);
+    int err = data_write(store, bytes, padded, offset);
     return err == 0 ? 0 : failed(store, err, offset);
 }
 
@@ -54,7 +54,7 @@ static int write_head(struct ps_store *store, struct run_head *head)
     uint64_t pieces = (head->image->run_len + RUN_PIECE - 1) / RUN_PIECE;
     head->image->crc = page_crc(head->image, PAGE_HEADER + 4 * (size_t)pieces);
     uint64_t offset = head->image->number << store->page_shift;
-    int err = store->vfs->pwrite(store->vfs->ctx, store->fd, head->image, head->bytes, offset);
+    int err = data_write(store, head->image, head->bytes, offset);
     return err == 0 ? 0 : failed(store, err, offset);
 }
 

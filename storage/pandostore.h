@@ -416,6 +416,18 @@ void ps_abort(struct ps_txn *txn);
 
 /* ---- statistics ----------------------------------------------------------------------------- */
 
+/* A tree's pages, in memory or in the file; its physical size is their sum times the page size. */
+struct ps_tree_pages {
+    uint32_t levels; /* 0: empty */
+    uint64_t entries, leaves, branches;
+    uint64_t runs, run_pages, run_bytes; /* keys and values too long for a node */
+};
+/* Counts them in a view, exactly, by its branches: about a hundredth of the tree is read, and those
+ * leaves besides that may have long keys or values. PS_NOTFOUND: no such tree. */
+int ps_tree_pages(struct ps_view *view, ps_tree tree, struct ps_tree_pages *pages);
+
+/* Figures that are kept as things happen: asking for them reads no page and waits for no
+ * transaction. The exact number of entries of one tree: ps_count(). */
 struct ps_stat {
     uint32_t page_size, trees, depth_max;
     uint64_t file_bytes, file_pages, file_pages_free;
@@ -450,6 +462,11 @@ struct ps_stat {
     /* as ps_snapshots tells: the longest hold; bytes of the pages that all of them keep, each page
      * counted once */
     uint64_t oldest_snapshot_ms, snapshots_retained_memory, snapshots_retained_file;
+    /* since the store was opened: bytes of keys and values that changes were given (what was rolled
+     * back included), and bytes written to the data file. The latter and log_bytes_written, over
+     * bytes_changed, is the write amplification. (Zeros that fill new segments of the log, and
+     * blocks of the file that a file system cannot allocate, are not in it.) */
+    uint64_t bytes_changed, data_bytes_written;
     uint64_t losses; /* pages of the file, or ranges of them, that could not be read */
     uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
     uint64_t snapshots_asked, snapshots_moved, moved_pages, snapshot_move_failures;

@@ -117,6 +117,7 @@ int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
     txn->changed = true;
     txn->changes++;
     group->nops++;
+    store->stat.bytes_changed += key.len + value.len;
     if (txn->replay || ps_get_durability(store) == PS_NONE) {
         return 0;
     }

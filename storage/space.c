@@ -517,6 +517,7 @@ int space_write(struct space *space, uint64_t stamp, struct space_root *root, sp
                 page_ref ref = space->levels[level].at[i].ref;
                 int err = space->vfs->pwrite(space->vfs->ctx, space->fd, buf, page_size,
                                              ref << space->page_shift);
+                space->written += page_size;
                 rc = err == 0 ? 0 : err == -ENOSPC || err == -EDQUOT ? PS_NOSPACE : PS_IO;
             }
         }

@@ -57,16 +57,17 @@ struct space {
     uint32_t page_shift;
     pthread_mutex_t mu;
     VEC(struct space_node) levels[SPACE_LEVELS];
-    unsigned top;            /* level of the root */
-    uint64_t reserved;       /* pages at the file's beginning that are nobody's */
-    uint64_t pages;          /* in the file */
-    uint64_t most;           /* it may grow to: what is mapped */
-    _Atomic uint64_t free;   /* not used; changed under mu, read without */
-    uint64_t hint;           /* where to look next */
-    uint8_t *image;          /* its free pages are poisoned (poison.h); NULL: none are */
-    struct watch *watch;     /* told of the map's own pages; NULL: nobody watches */
-    bool no_extents;         /* no run of SPACE_EXTENT pages was found in a whole round */
-    _Atomic uint64_t damage; /* S4: the first page that was refused; 0: none */
+    unsigned top;             /* level of the root */
+    uint64_t reserved;        /* pages at the file's beginning that are nobody's */
+    uint64_t pages;           /* in the file */
+    uint64_t most;            /* it may grow to: what is mapped */
+    _Atomic uint64_t free;    /* not used; changed under mu, read without */
+    uint64_t hint;            /* where to look next */
+    _Atomic uint64_t written; /* bytes of maps */
+    uint8_t *image;           /* its free pages are poisoned (poison.h); NULL: none are */
+    struct watch *watch;      /* told of the map's own pages; NULL: nobody watches */
+    bool no_extents;          /* no run of SPACE_EXTENT pages was found in a whole round */
+    _Atomic uint64_t damage;  /* S4: the first page that was refused; 0: none */
 };
 
 struct space_root {
@@ -90,6 +91,10 @@ int space_alloc(struct space *space, uint32_t min, uint32_t want, page_ref *firs
 /* 0, or PS_CORRUPT (S4). */
 int space_free(struct space *space, page_ref first, uint32_t pages);
 int space_mark_live(struct space *space, page_ref first, uint32_t pages, bool live);
+static inline uint64_t space_written_bytes(const struct space *space)
+{
+    return atomic_load_explicit(&space->written, memory_order_relaxed);
+}
 /* At least `pages` pages free, growing the file if need be. */
 int space_reserve(struct space *space, uint64_t pages);
 uint64_t space_free_pages(struct space *space);

@@ -67,8 +67,7 @@ static int flush(struct sweep *s)
         return 0;
     }
     uint64_t offset = s->first << store->page_shift;
-    int err = store->vfs->pwrite(store->vfs->ctx, store->fd, s->buffer,
-                                 (size_t)s->pages << store->page_shift, offset);
+    int err = data_write(store, s->buffer, (size_t)s->pages << store->page_shift, offset);
     s->pages = 0;
     if (err == 0) {
         return 0;

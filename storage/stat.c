@@ -97,6 +97,8 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
     stat->slots_populated_ahead = atomic_load(&store->arena.populated_ahead);
     stat->slots_populated_late = atomic_load(&store->arena.populated_late);
     stat->snapshot_retries = atomic_load(&store->snapshot_retries);
+    stat->data_bytes_written =
+        atomic_load(&store->data_written) + space_written_bytes(&store->space);
     stat->losses = atomic_load(&store->lost.ended);
     stat->pages_verified = atomic_load(&store->pages_verified);
     stat->residency_checks = atomic_load(&store->residency_checks);

@@ -219,7 +219,8 @@ struct ps_store {
     _Atomic uint64_t snapshot_retries, pages_verified, file_runs_read, run_pieces_verified;
     _Atomic uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
     _Atomic uint64_t published_seq;
-    _Atomic uint64_t file_pages; /* in the file: references beyond are damage */
+    _Atomic uint64_t file_pages;   /* in the file: references beyond are damage */
+    _Atomic uint64_t data_written; /* bytes written to the file, space maps left out */
 
     /* files */
     struct ps_options options;
@@ -401,6 +402,13 @@ static inline int page_get(struct ps_store *store, const struct child *child, un
     return 0;
 }
 
+/* Writes to the data file: 0 or a negative errno. */
+static inline int data_write(struct ps_store *store, const void *bytes, size_t len, uint64_t offset)
+{
+    atomic_fetch_add_explicit(&store->data_written, len, memory_order_relaxed);
+    return store->vfs->pwrite(store->vfs->ctx, store->fd, bytes, len, offset);
+}
+
 /* ---- pages that cannot be read (lost.h) ------------------------------------------------------ */
 
 static inline uint64_t losses_ended(const struct ps_store *store)
@@ -552,8 +560,8 @@ int spill_for_savepoint(struct ps_txn *txn);
 
 /* ---- the log of a running transaction (pieces.c) --------------------------------------------- */
 
-/* Log operations; OP_SAVEPOINT to OP_RELEASE are marks, which have no tree and key: OP_SAVEPOINT alone, the
- * others with a byte that is the number of the savepoint, from the outermost, 0. */
+/* Log operations; OP_SAVEPOINT to OP_RELEASE are marks, which have no tree and key: OP_SAVEPOINT
+ * alone, the others with a byte that is the number of the savepoint, from the outermost, 0. */
 enum {
     OP_PUT = 1,
     OP_DELETE = 2,
@@ -588,7 +596,8 @@ void pieces_abandon(struct ps_txn *txn);
 /* Bytes of log that must be left when what is reserved was written, for ending without a commit. */
 uint64_t pieces_spare(const struct ps_txn *txn);
 
-/* ---- trees (tree.c, tree_balance.c, tree_range.c, rebuild.c) ---------------------------------------------- */
+/* ---- trees (tree.c, tree_balance.c, tree_range.c, rebuild.c)
+ * ---------------------------------------------- */
 
 struct path {
     unsigned levels; /* of the tree; entry [level] */
