@@ -264,7 +264,7 @@ DEPS := gcc libc6-dev pkg-config libevent-dev libjansson-dev libsystemd-dev
 DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck libcmocka-dev \
              libfuse3-dev e2fsprogs mount python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
              wamerican-huge procps liblmdb-dev lmdb-utils \
-             systemd strace debootstrap buildah podman runc python3-yaml
+             groff man-db systemd strace debootstrap buildah podman runc python3-yaml
 DEPS_BENCH := liblmdb-dev librocksdb-dev libleveldb-dev libsqlite3-dev linux-perf python3 \
               python3-matplotlib redis-server redis-tools
 
@@ -314,6 +314,7 @@ BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
 SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
@@ -325,7 +326,8 @@ TO_PREFIX := sed 's|/usr/local/bin|$(BINDIR)|g; s|/etc/pando|$(SYSCONFDIR)/pando
 # Everything but the configuration.
 INSTALLED := $(addprefix $(DESTDIR),$(BINDIR)/pandod $(BINDIR)/pando-tool $(LIBDIR)/libpandostore.a \
     $(LIBDIR)/pkgconfig/pandostore.pc $(INCLUDEDIR)/pandostore.h $(UNITDIR)/pandod.service \
-    $(SYSUSERSDIR)/pando.conf) $(CONF_AS_INSTALLED)
+    $(MANDIR)/man3/pandostore.3 $(DATADIR)/doc/pandostore/example.c $(SYSUSERSDIR)/pando.conf) \
+    $(CONF_AS_INSTALLED)
 
 .PHONY: install uninstall
 install: all
@@ -336,6 +338,9 @@ install: all
 	$(Q)install -D -m 644 /dev/null $(DESTDIR)$(LIBDIR)/pkgconfig/pandostore.pc
 	$(Q)sed 's|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' \
 	    storage/pandostore.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/pandostore.pc
+	$(Q)install -D -m 644 /dev/null $(DESTDIR)$(MANDIR)/man3/pandostore.3
+	$(Q)sed 's|@DATADIR@|$(DATADIR)|' storage/manual/pandostore.3 >$(DESTDIR)$(MANDIR)/man3/pandostore.3
+	$(Q)install -D -m 644 storage/manual/example.c $(DESTDIR)$(DATADIR)/doc/pandostore/example.c
 	$(Q)install -D -m 644 systemd/sysusers.conf $(DESTDIR)$(SYSUSERSDIR)/pando.conf
 	$(Q)install -D -m 644 /dev/null $(DESTDIR)$(UNITDIR)/pandod.service
 	$(Q)$(TO_PREFIX) systemd/pandod.service >$(DESTDIR)$(UNITDIR)/pandod.service
@@ -348,9 +353,9 @@ uninstall:
 	$(Q)if cmp -s $(CONF) $(CONF_AS_INSTALLED); then rm -f $(CONF); \
 	elif [ -e $(CONF) ]; then echo 'kept $(CONF), which was edited'; fi
 	$(Q)rm -f $(INSTALLED)
-	$(Q)rmdir $(dir $(CONF)) $(dir $(CONF_AS_INSTALLED)) 2>/dev/null || true
+	$(Q)rmdir $(dir $(CONF)) $(dir $(CONF_AS_INSTALLED)) $(DESTDIR)$(DATADIR)/doc/pandostore 2>/dev/null || true
 
-C_FILES = $(sort $(ALL_SRC) $(foreach d,. *,$(wildcard storage/$(d)/*.h protocol/$(d)/*.h \
+C_FILES = $(sort $(ALL_SRC) $(wildcard storage/manual/*.c) $(foreach d,. *,$(wildcard storage/$(d)/*.h protocol/$(d)/*.h \
           server/$(d)/*.h tools/$(d)/*.h tests/$(d)/*.h bench/$(d)/*.h)))
 
 format: deps-test

@@ -1,6 +1,7 @@
 """`make install` and `make uninstall`."""
 
 import os
+import re
 import subprocess
 
 from installing import make, need, support
@@ -18,6 +19,8 @@ FILES = {
     "usr/local/lib/pkgconfig/pandostore.pc": 0o644,
     "usr/local/lib/systemd/system/pandod.service": 0o644,
     "usr/local/lib/sysusers.d/pando.conf": 0o644,
+    "usr/local/share/doc/pandostore/example.c": 0o644,
+    "usr/local/share/man/man3/pandostore.3": 0o644,
 }
 
 
@@ -114,6 +117,32 @@ int main(int argc, char **argv)
 """
 
 
+EXAMPLE_SAYS = """pears before: 7
+pears after: 6
+from c to h:
+  fruit/cherry: 80
+  fruit/pear: 6
+  tool/hammer: 2
+tools deleted: 2
+left: 3
+"""
+
+
+def test_the_manual_page_is_sound_and_names_only_what_there_is(prefix):
+    need("groff", "man")
+    page = prefix / "share/man/man3/pandostore.3"
+    asked = ["groff", "-man", "-Tutf8", "-ww", "-z", page]
+    done = subprocess.run(asked, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+    assert done.stdout == ""
+    environment = dict(os.environ, MANWIDTH="80", LC_ALL="C.UTF-8")
+    shown = subprocess.check_output(["man", "-l", page], env=environment, text=True)
+    assert f"{prefix}/share/doc/pandostore/example.c" in page.read_text()
+    header = (prefix / "include/pandostore.h").read_text()
+    named = set(re.findall(r"\b(?:ps_[a-z_]+(?=\()|PS_[A-Z]+)", shown))
+    assert len(named) > 30
+    assert [name for name in named if not re.search(rf"\b{name}\b", header)] == []
+
+
 def test_a_program_builds_against_the_installed_library(prefix, tmp_path):
     need("pkg-config", "cc")
     environment = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"))
@@ -124,6 +153,12 @@ def test_a_program_builds_against_the_installed_library(prefix, tmp_path):
     subprocess.run(["cc", "-o", program, source, *flags], check=True, timeout=support.LIMIT)
     subprocess.run([program, data], check=True, timeout=support.LIMIT)
     assert (data / "pando.db").exists()
+    example = prefix / "share/doc/pandostore/example.c"
+    warnings = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["cc", *warnings, "-o", program, example, *flags], check=True, timeout=support.LIMIT)
+    for _ in range(2):  # a new store, and the same again
+        said = subprocess.check_output([program, tmp_path / "stock"], text=True, timeout=support.LIMIT)
+        assert said == EXAMPLE_SAYS
     version = subprocess.check_output(asked[:1] + ["--modversion", "pandostore"], env=environment, text=True)
     server = subprocess.check_output([prefix / "bin/pandod", "--version"], text=True)
     assert server.split()[:2] == ["pandod", version.strip()]
