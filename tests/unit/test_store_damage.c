@@ -468,6 +468,33 @@ static void a_meta_that_contradicts_itself_is_not_taken(void **state)
     assert_told(f, &fault, "pando.db");
 }
 
+/* Neither is taken: which of the stores the pages belong to, nobody can know. */
+static void metas_of_two_stores_in_one_file_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t first[META_BYTES], second[META_BYTES];
+    struct ps_fault fault = {0};
+    struct meta meta;
+    char path[STORE_DIR_PATH + 64];
+    path_of(f, path, "pando.db");
+    int fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, first, sizeof first, 0), sizeof first);
+    assert_int_equal(meta_decode(first, &meta), 0);
+    meta.id[15] ^= 1;
+    meta_encode(&meta, second);
+    for (unsigned other = 0; other < 2; other++) {
+        assert_int_equal(pwrite(fd, first, sizeof first, META_STRIDE * (1 - other)), META_BYTES);
+        assert_int_equal(pwrite(fd, second, sizeof second, META_STRIDE * other), META_BYTES);
+        assert_int_equal(ps_open(f->dir, &f->options, &f->store, NULL, &fault), PS_CORRUPT);
+        assert_told(f, &fault, "pando.db");
+    }
+    assert_int_equal(pwrite(fd, first, sizeof first, 0), META_BYTES);
+    assert_int_equal(pwrite(fd, first, sizeof first, META_STRIDE), META_BYTES);
+    close(fd);
+    fixture_open(f);
+    assert_false(read_all(f));
+}
+
 #define DAMAGE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
 
 int main(void)
@@ -484,6 +511,7 @@ int main(void)
         DAMAGE_TEST(a_separator_that_cannot_be_read_is_told_to_lookups_of_many),
         DAMAGE_TEST(a_page_that_was_checked_for_another_level_is_found),
         DAMAGE_TEST(a_meta_that_contradicts_itself_is_not_taken),
+        DAMAGE_TEST(metas_of_two_stores_in_one_file_are_refused),
         DAMAGE_TEST(the_check_reports_each_finding_in_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
