@@ -527,6 +527,19 @@ static void replay_free(struct replay *r)
     vec_free(&r->rest);
 }
 
+/* The log goes on in a segment of its own. On a full disk that is one which a checkpoint of what
+ * was replayed frees: a store that cannot be opened is one from which nothing can be deleted. */
+static int start_log(struct ps_store *store, const struct log_pos *to, struct ps_fault *fault)
+{
+    log_recycle(store->log, &store->meta.pos); /* a used segment needs no filling with zeros */
+    int rc = log_start(store->log, to, fault);
+    if (rc == PS_NOSPACE && checkpoint_run(store, true) == 0) {
+        log_recycle(store->log, &store->meta.pos);
+        rc = log_start(store->log, to, fault);
+    }
+    return rc;
+}
+
 int replay(struct ps_store *store, const struct log_pos *to, struct ps_recovery *report,
            struct ps_fault *fault)
 {
@@ -540,8 +553,7 @@ int replay(struct ps_store *store, const struct log_pos *to, struct ps_recovery 
     rc = rc == 0 ? leave_arena(store, capacity) : rc;
     if (rc == 0) {
         atomic_store(&store->durable_seq, store->tip->seq);
-        log_recycle(store->log, &store->meta.pos); /* a used segment needs no filling with zeros */
-        rc = log_start(store->log, to, fault);
+        rc = start_log(store, to, fault);
         log_end(store->log, &store->log_end);
     }
     return rc;

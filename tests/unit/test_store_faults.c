@@ -476,6 +476,24 @@ static void a_full_disk_refuses_puts_but_not_deletes_and_writing_resumes(void **
     aftermath(w);
 }
 
+/* Each opening takes a segment of the log. Those that are ready are soon used up; what goes on is
+ * one that a checkpoint of what was replayed has freed. */
+static void a_store_whose_log_fills_the_disk_can_be_opened(void **state)
+{
+    struct world *w = *state;
+    w->options.log_segment_size = 16384;
+    begin(w, 30);
+    fault_vfs_full(w->files, true);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(ps_close(w->store, false), 0);
+        must_open(w);
+        assert_int_equal(commits_published(w->store), 30);
+    }
+    fault_vfs_full(w->files, false);
+    assert_sound(w);
+    aftermath(w);
+}
+
 static void the_file_never_grows_beyond_what_is_mapped(void **state)
 {
     struct world *w = *state;
@@ -632,6 +650,7 @@ int main(void)
         TEST(after_a_failed_sync_nothing_is_synced_again),
         TEST(a_checkpoint_without_space_is_given_up_and_a_later_one_succeeds),
         TEST(a_full_disk_refuses_puts_but_not_deletes_and_writing_resumes),
+        TEST(a_store_whose_log_fills_the_disk_can_be_opened),
         TEST(the_file_never_grows_beyond_what_is_mapped),
         TEST(a_death_passed_on_is_as_final_as_the_group_that_caused_it),
         TEST(without_a_log_only_a_checkpoint_makes_durable),
