@@ -176,6 +176,31 @@ static void after_closing_it_can_be_opened_again_at_once(void **state)
         fixture_reopen(f, i % 2);
 }
 
+/* Of a commit that is made now. */
+static uint64_t stamp_of_next(struct fixture *f)
+{
+    struct ps_snapshot_info info = {0};
+    fixture_put(f, "a", "1");
+    struct ps_snapshot *snap = fixture_snapshot(f);
+    assert_int_equal(ps_snapshots(f->store, &info, 1), 1);
+    ps_snapshot_free(snap);
+    return info.stamp;
+}
+
+/* What a process left in the file that is in no log, of pages born after the last record, must not
+ * be taken for pages of the next one: also where all of them began with the same meta. */
+static void stamps_go_on_far_above_all_that_the_log_tells_of(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t last = stamp_of_next(f);
+    for (int i = 0; i < 5; i++) {
+        fixture_reopen(f, false);
+        uint64_t now = stamp_of_next(f);
+        assert_true(now >> 32 > last >> 32);
+        last = now;
+    }
+}
+
 static void page_sizes_out_of_range_are_invalid(void **state)
 {
     struct fixture *f = *state;
@@ -374,6 +399,7 @@ int main(void)
         STORE_TEST(a_checker_is_refused_while_the_store_is_open),
         STORE_TEST(a_store_opened_to_be_looked_at_takes_no_writes),
         STORE_TEST(after_closing_it_can_be_opened_again_at_once),
+        STORE_TEST(stamps_go_on_far_above_all_that_the_log_tells_of),
         DIRECTORY_TEST(page_sizes_out_of_range_are_invalid),
         DIRECTORY_TEST(every_page_size_works),
         STORE_TEST(another_page_size_than_the_files_is_refused),
