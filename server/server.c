@@ -323,11 +323,11 @@ static int start_execution(struct server *server)
         report_fault(server->env.log, "databases", dir, rc, &fault);
         free(dir);
     } else {
-        rc = writer_start(&server->env, &server->env.writer);
+        rc = writer_start(&server->env);
     }
     if (rc == 0) {
-        rc = pool_start(&server->env, (unsigned)config_number(config, CONFIG_READER_THREADS), hooks,
-                        &server->env.pool);
+        rc =
+            pool_start(&server->env, (unsigned)config_number(config, CONFIG_READER_THREADS), hooks);
     }
     if (rc == 0) { /* from here on the writer may send the pool ahead */
         server->env.regime = regime_new(&server->env);

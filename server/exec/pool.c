@@ -328,7 +328,7 @@ static int start_worker(struct pool *pool, struct pool_thread *worker)
     return rc;
 }
 
-int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir, struct pool **out)
+int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir)
 {
     struct pool *pool = calloc(1, sizeof(*pool));
     int rc = 0;
@@ -355,7 +355,6 @@ int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir, str
         return rc != 0 ? rc : -ENOMEM;
     }
     env->pool = pool;
-    *out = pool;
     return 0;
 }
 

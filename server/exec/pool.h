@@ -26,7 +26,7 @@
 struct pool;
 
 /* 0 or a negative errno or ps_error. env->pool is set. hook_dir: see test_hook.h; may be NULL. */
-int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir, struct pool **pool);
+int pool_start(struct exec_env *env, unsigned threads, const char *hook_dir);
 /* Ends when all jobs are done. */
 void pool_stop(struct pool *pool);
 

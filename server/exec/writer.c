@@ -504,7 +504,7 @@ static void *writer_main(void *arg)
     }
 }
 
-int writer_start(struct exec_env *env, struct writer **writer)
+int writer_start(struct exec_env *env)
 {
     struct writer *w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
     int rc;
@@ -531,7 +531,7 @@ int writer_start(struct exec_env *env, struct writer **writer)
     w->metrics = metrics_thread(env->metrics);
     w->executed_seq = ps_published(env->store);
     rc = mailbox_init(&w->box);
-    env->writer = w;
+    env->writer = w; /* before the thread runs: it looks there */
     if (rc == 0) {
         rc = -pthread_create(&w->thread, NULL, writer_main, w);
     }
@@ -540,7 +540,6 @@ int writer_start(struct exec_env *env, struct writer **writer)
         free(w);
         return rc;
     }
-    *writer = w;
     return 0;
 }
 

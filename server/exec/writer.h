@@ -38,7 +38,7 @@ struct writer_room {
 };
 
 /* 0 or a negative errno; the thread runs afterwards. env->writer is set. */
-int writer_start(struct exec_env *env, struct writer **writer);
+int writer_start(struct exec_env *env);
 /* Ends after all that was submitted is done and released. */
 void writer_stop(struct writer *writer);
 /* After the store is closed: until then whoever publishes still calls writer_published. */

@@ -227,8 +227,8 @@ static void start(struct server *server)
     server->env.metrics = metrics_new();
     FUZZ_CHECK(server->env.metrics != NULL);
     FUZZ_CHECK(keyspace_open(server->env.store, FUZZ_DATABASES, &server->env.keyspace) == 0);
-    FUZZ_CHECK(writer_start(&server->env, &server->env.writer) == 0);
-    FUZZ_CHECK(pool_start(&server->env, 1, NULL, &server->env.pool) == 0);
+    FUZZ_CHECK(writer_start(&server->env) == 0);
+    FUZZ_CHECK(pool_start(&server->env, 1, NULL) == 0);
     FUZZ_CHECK(ps_snapshot_new(server->env.store, &server->snapshot) == 0);
     executor_init(&server->x, &server->env);
     server->x.ctx.hint_expired = writer_hint;

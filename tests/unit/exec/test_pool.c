@@ -62,7 +62,7 @@ static int set_up(void **state)
     p->env.keyspace = p->f->ks;
     session_init(&p->session, 1, true);
     assert_int_equal(mailbox_init(&p->box), 0);
-    assert_int_equal(pool_start(&p->env, 1, NULL, &p->env.pool), 0);
+    assert_int_equal(pool_start(&p->env, 1, NULL), 0);
     *state = p;
     return 0;
 }

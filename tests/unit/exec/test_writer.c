@@ -63,7 +63,7 @@ static int set_up_with(void **state, uint64_t dirty_memory)
     w->env.metrics = metrics_new();
     assert_int_equal(ps_open(w->dir, &options, &w->env.store, NULL, NULL), 0);
     assert_int_equal(keyspace_open(w->env.store, 1, &w->env.keyspace), 0);
-    assert_int_equal(writer_start(&w->env, &w->env.writer), 0);
+    assert_int_equal(writer_start(&w->env), 0);
     assert_int_equal(mailbox_init(&w->box), 0);
     session_init(&w->session, 1, true);
     *state = w;
