@@ -69,7 +69,7 @@ def set_tables(rows, of, engines):
 
 def target_table(verdicts):
     body = []
-    for target, found, median, reached in verdicts:
+    for target, found, median, reached, each in verdicts:
         sign = ">=" if target.least else "<="
         if target.metric == "p99":
             against = "itself alone"
@@ -77,9 +77,11 @@ def target_table(verdicts):
             against = "LMDB" if "lmdb" in target.peers else ", ".join(target.peers)
         spread = f"{min(found):.2f}-{max(found):.2f}" if found else ""
         verdict = "not measured" if reached is None else "yes" if reached else "**no**"
+        one = "; ".join(f"{name} {value:.2f}" for name, value in each.items()) if len(each) > 1 else ""
         body.append([target.text, against, f"{sign} {target.limit:.2f}",
-                     "" if median is None else f"{median:.2f}", spread, verdict])
-    return table(["what", "beside", "target", "median", "spread", "reached"], body)
+                     "" if median is None else f"{median:.2f}", spread, one, verdict])
+    head = ["what", "beside", "target", "median", "spread", "beside each", "reached"]
+    return table(head, body)
 
 
 def plot(rows, of, engines, path):

@@ -69,8 +69,8 @@ def figure(rows, workloads, metric):
     return rows[workloads[0]]["ops"] / time if time > 0 else None
 
 
-def ratios(rows, target):
-    """Pando's figure / the best peer's, for each repetition that has both."""
+def ratios(rows, target, peers):
+    """Pando's figure / that of the best of some peers, for each repetition that has both."""
     groups = {}
     for row in rows:
         if row["set"] == target.set:
@@ -80,24 +80,25 @@ def ratios(rows, target):
     for repetition in sorted({key[0] for key in groups}):
         own = figure(groups.get((repetition, "pando"), {}), target.workloads, target.metric)
         choices = [(name,) for name in target.peer_workloads] or [target.workloads]
-        peers = [figure(groups.get((repetition, peer), {}), choice, target.metric)
-                 for peer in target.peers for choice in choices]
-        peers = [value for value in peers if value]
-        if own and peers:
-            best = max(peers) if target.metric in ("cpu", "wall") else min(peers)
+        theirs = [figure(groups.get((repetition, peer), {}), choice, target.metric)
+                  for peer in peers for choice in choices]
+        theirs = [value for value in theirs if value]
+        if own and theirs:
+            best = max(theirs) if target.metric in ("cpu", "wall") else min(theirs)
             found.append(own / best)
     return found
 
 
 def judge(rows):
-    """A list of (target, ratios, median, reached); nothing measured: median None."""
+    """A list of (target, ratios, median, reached, {peer: median}); not measured: median None."""
     verdicts = []
     for target in TARGETS:
-        found = ratios(rows, target)
+        found = ratios(rows, target, target.peers)
+        each = {peer: ratios(rows, target, (peer,)) for peer in target.peers}
+        each = {peer: statistics.median(values) for peer, values in each.items() if values}
+        median = reached = None
         if found:
             median = statistics.median(found)
             reached = median >= target.limit if target.least else median <= target.limit
-            verdicts.append((target, found, median, reached))
-        else:
-            verdicts.append((target, [], None, None))
+        verdicts.append((target, found, median, reached, each))
     return verdicts

@@ -172,6 +172,7 @@ static int mark_all(struct checkpoint *c, bool done)
 static void give_back(struct checkpoint *c)
 {
     struct ps_store *store = c->store;
+    atomic_store(&store->placed, 0); /* first: slots without places count on free pages (M4) */
     for (size_t i = 0; i < c->taken.n; i++) {
         watch_freed(store->watch, c->taken.at[i].first, c->taken.at[i].pages, 0, 0);
         (void)space_free(&store->space, c->taken.at[i].first, c->taken.at[i].pages);
@@ -300,6 +301,7 @@ void adopt(struct ps_store *store, size_t most)
         struct slot_side *side = arena_side(&store->arena, cp->slot);
         PS_ASSERT(side->birth != 0 && side->file == 0);
         side->file = cp->file;
+        atomic_fetch_sub_explicit(&store->placed, side->pages, memory_order_relaxed);
         if (side->death == 0) {
             store->relink_pending++;
         } else if (ps_rule(RULE_DEATHS_PASSED_TO_PAGES)) {

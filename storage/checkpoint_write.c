@@ -129,7 +129,14 @@ static int buffer_room(struct checkpoint *c, page_ref first, uint32_t pages, uin
 static int note(struct checkpoint *c, page_ref slot, page_ref file)
 {
     struct checkpoint_page cp = {slot, file};
-    return vec_push(&c->pages, cp) ? 0 : PS_NOMEM;
+    if (!vec_push(&c->pages, cp)) {
+        return PS_NOMEM;
+    }
+    if (!c->moving) {
+        uint32_t pages = arena_side(&c->store->arena, slot)->pages;
+        atomic_fetch_add_explicit(&c->store->placed, pages, memory_order_relaxed);
+    }
+    return 0;
 }
 
 /* The file page of an overflow run, which is written if it has none. */
@@ -177,6 +184,26 @@ static int translate_runs(struct checkpoint *c, struct page *image)
     return 0;
 }
 
+/* Writes a leaf without runs: nothing in it is replaced. */
+static int write_leaf(struct checkpoint *c, struct child *child, const struct page *leaf)
+{
+    struct ps_store *store = c->store;
+    page_ref file = 0;
+    uint8_t *at;
+    int rc = take_places(c, 1, &file);
+    rc = rc == 0 ? buffer_room(c, file, 1, &at) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    memcpy(at, leaf, store->page_size);
+    struct page *image = (struct page *)(void *)at;
+    image->number = file;
+    image->crc = page_crc(image, store->page_size);
+    page_ref slot = child->ref;
+    child->ref = file;
+    return note(c, slot, file);
+}
+
 /* Writes a node and all below it that is in the arena; the entry gets its file page. */
 static int write_node(struct checkpoint *c, struct child *child, unsigned level)
 {
@@ -190,6 +217,10 @@ static int write_node(struct checkpoint *c, struct child *child, unsigned level)
         child->ref = file;
         return 0;
     }
+    const struct page *node = page_at(store, slot);
+    if (level == 0 && !(node->flags & PAGE_HAS_OVERFLOW)) {
+        return write_leaf(c, child, node);
+    }
     if (c->images[level] == NULL) {
         c->images[level] = malloc(store->page_size);
         if (c->images[level] == NULL) {
@@ -197,7 +228,7 @@ static int write_node(struct checkpoint *c, struct child *child, unsigned level)
         }
     }
     struct page *image = (struct page *)(void *)c->images[level];
-    memcpy(image, page_at(store, slot), store->page_size);
+    memcpy(image, node, store->page_size);
     int rc = 0;
     for (unsigned i = 0; rc == 0 && level > 0 && i < image->count; i++) {
         struct child below;

@@ -43,7 +43,7 @@ int ps_cursor_open(struct ps_view *view, ps_tree tree, struct ps_cursor **cursor
     }
     struct ps_cursor *c = calloc(1, sizeof *c);
     if (c != NULL) {
-        c->keybuf = malloc(view->store->page_size);
+        c->keybuf = malloc(key_inline_max(view->store->page_size) + NODE_KEY_SLACK);
     }
     if (c == NULL || c->keybuf == NULL) {
         free(c);
@@ -137,6 +137,11 @@ static int load_key(struct ps_cursor *c)
 {
     if (!c->key_known) {
         struct node_entry e;
+        uint32_t page_size = c->view->store->page_size;
+        if (node_leaf_key(c->page[0], c->index[0], page_size, c->keybuf, &c->key)) {
+            c->key_known = true;
+            return 0;
+        }
         int rc = node_read(c->view->store, c->page[0], c->index[0], c->keybuf, &e);
         if (rc != 0) {
             c->valid = false;
@@ -200,6 +205,45 @@ static int fail(struct ps_cursor *c, int rc)
     return rc;
 }
 
+#define CELLS_AHEAD 4u
+
+static void prefetch_cell(const struct page *leaf, unsigned i)
+{
+    if (i < leaf->count) { /* below 0, too: i is unsigned */
+        const uint8_t *cell = node_cell(leaf, i);
+        __builtin_prefetch(cell);
+        __builtin_prefetch(cell + NODE_LINE);
+    }
+}
+
+/* Memory is asked for before it is needed: a cell some steps ahead, and near the end of a leaf the
+ * next one. */
+static void look_ahead(const struct ps_cursor *c, bool forward)
+{
+    const struct page *leaf = c->page[0];
+    unsigned i = c->index[0];
+    prefetch_cell(leaf, forward ? i + CELLS_AHEAD : i - CELLS_AHEAD);
+    unsigned left = forward ? leaf->count - 1u - i : i;
+    if (left != CELLS_AHEAD || c->levels < 2) {
+        return;
+    }
+    unsigned k = forward ? c->index[1] + 1u : c->index[1] - 1u;
+    if (k < c->page[1]->count) {
+        struct child child;
+        node_child(c->page[1], k, &child);
+        node_prefetch(page_at(c->view->store, child.ref), 0);
+    }
+}
+
+/* The same where a leaf is entered. */
+static void look_around(const struct ps_cursor *c, bool forward)
+{
+    for (unsigned k = 1; k < CELLS_AHEAD; k++) {
+        prefetch_cell(c->page[0], forward ? c->index[0] + k : c->index[0] - k);
+    }
+    look_ahead(c, forward);
+}
+
 /* Goes down to the first or last entry below the child at `level`. */
 static int descend_edge(struct ps_cursor *c, struct child child, unsigned level, bool last)
 {
@@ -215,6 +259,7 @@ static int descend_edge(struct ps_cursor *c, struct child child, unsigned level,
         }
         c->index[level] = last ? n - 1 : 0;
         if (level == 0) {
+            look_around(c, !last);
             return 0;
         }
         node_child(c->page[level], c->index[level], &child);
@@ -231,6 +276,7 @@ static int path_step(struct ps_cursor *c, bool forward)
         }
         c->index[level] += forward ? 1u : -1u;
         if (level == 0) {
+            look_ahead(c, forward);
             return 0;
         }
         struct child child;
@@ -263,6 +309,7 @@ static int descend_key(struct ps_cursor *c, struct ps_slice key, bool *exact)
             return rc;
         }
         node_child(c->page[level], c->index[level], &child);
+        node_prefetch(page_at(store, child.ref), level - 1);
     }
 }
 
@@ -274,6 +321,7 @@ static int go(struct ps_cursor *c, struct ps_slice key, bool forward, bool or_eq
     if (rc != 0) {
         return rc;
     }
+    look_around(c, forward);
     if (exact && or_equal) {
         return 0;
     }

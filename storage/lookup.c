@@ -86,6 +86,7 @@ static ALWAYS_INLINE int get(struct ps_view *view, ps_tree tree, struct ps_slice
             return rc;
         }
         node_child(p, i, &child);
+        node_prefetch(page_at(store, child.ref), level - 1);
     }
 }
 
@@ -96,10 +97,7 @@ int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_sl
 
 /* ---- many at once --------------------------------------------------------------------------- */
 
-#define IN_FLIGHT  16u
-#define LINE       64u
-#define AHEAD      7u /* lines of a branch asked for before it is looked at: header and most heads */
-#define AHEAD_LEAF 4u /* the same of a leaf, which has fewer entries */
+#define IN_FLIGHT 16u
 
 struct flight {
     struct ps_lookup *lookup;
@@ -108,15 +106,6 @@ struct flight {
     unsigned level, index;
     enum { FLIGHT_NODE, FLIGHT_CELL, FLIGHT_LEAF } step;
 };
-
-static void prefetch_node(const struct ps_store *store, page_ref ref, unsigned level)
-{
-    const char *at = (const char *)page_at(store, ref);
-    unsigned lines = level == 0 ? AHEAD_LEAF : AHEAD;
-    for (unsigned i = 0; i < lines; i++) {
-        __builtin_prefetch(at + i * LINE);
-    }
-}
 
 /* Starts a lookup; false if it is over at once. */
 static bool take_off(const struct ps_view *view, const struct state *state, struct flight *f,
@@ -128,7 +117,7 @@ static bool take_off(const struct ps_view *view, const struct state *state, stru
         return false;
     }
     *f = (struct flight){.lookup = lookup, .child = root->root, .level = root->level};
-    prefetch_node(view->store, f->child.ref, f->level);
+    node_prefetch(page_at(view->store, f->child.ref), f->level);
     return true;
 }
 
@@ -161,8 +150,8 @@ static ALWAYS_INLINE int search_node(struct ps_store *store, struct flight *f, b
         if (i < f->page->count) {
             const char *cell = (const char *)node_cell(f->page, i);
             __builtin_prefetch(cell);
-            __builtin_prefetch(cell + LINE);
-            __builtin_prefetch(cell + 2 * LINE);
+            __builtin_prefetch(cell + NODE_LINE);
+            __builtin_prefetch(cell + 2 * NODE_LINE);
         }
         f->step = FLIGHT_LEAF;
         return 0;
@@ -196,7 +185,7 @@ static ALWAYS_INLINE bool step(struct ps_store *store, struct flight *f,
         node_child(f->page, f->index, &f->child);
         f->level--;
         f->step = FLIGHT_NODE;
-        prefetch_node(store, f->child.ref, f->level);
+        node_prefetch(page_at(store, f->child.ref), f->level);
         return true;
     }
     bool landed = false;

@@ -224,6 +224,33 @@ int node_read(struct ps_store *store, const struct page *p, unsigned i, uint8_t 
     return 0;
 }
 
+bool node_leaf_key(const struct page *p, unsigned i, uint32_t page_size, uint8_t *keybuf,
+                   struct ps_slice *key)
+{
+    const uint8_t *cell = node_cell(p, i);
+    uint32_t suffix = load16(cell);
+    if (unlikely(suffix & KEY_IN_RUN)) {
+        return false;
+    }
+    suffix &= KEY_LEN_MASK;
+    uint32_t plen = p->prefix_len;
+    uint32_t rest = rest_of(suffix);
+    uint32_t head = __builtin_bswap32(node_heads(p)[i]);
+    const uint8_t *from = cell + 4;
+    /* Sixteen bytes at once, whatever of them counts, where there are as many. */
+    if (likely(plen <= 16 && rest <= 16 && from + 16 <= (const uint8_t *)p + page_size)) {
+        memcpy(keybuf, node_prefix(p), 16);
+        memcpy(keybuf + plen, &head, 4);
+        memcpy(keybuf + plen + 4, from, 16);
+    } else {
+        memcpy(keybuf, node_prefix(p), plen);
+        memcpy(keybuf + plen, &head, 4);
+        memcpy(keybuf + plen + 4, from, rest);
+    }
+    *key = (struct ps_slice){keybuf, plen + suffix};
+    return true;
+}
+
 void node_runs(const struct page *p, unsigned i, struct run_ref *key, struct run_ref *value)
 {
     memset(key, 0, sizeof *key);

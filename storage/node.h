@@ -93,6 +93,18 @@ static inline void node_set_child(struct page *p, unsigned i, const struct child
     memcpy((uint8_t *)p + node_offsets(p)[i], child, sizeof *child);
 }
 
+#define NODE_LINE 64u /* bytes of memory that come at once */
+
+/* Asks for what a search looks at first: header, heads, and in leaves, which have fewer entries,
+ * the offsets. Otherwise each line would be waited for after the other. */
+static ALWAYS_INLINE void node_prefetch(const struct page *p, unsigned level)
+{
+    unsigned lines = level == 0 ? 4 : 7;
+    for (unsigned i = 0; i < lines; i++) {
+        __builtin_prefetch((const uint8_t *)p + i * NODE_LINE);
+    }
+}
+
 /* Bytes of the page that entries, index and prefix take, garbage not counted. */
 static inline uint32_t node_used(const struct page *p, uint32_t page_size)
 {
@@ -114,6 +126,11 @@ int node_search_child(struct ps_store *store, const struct page *p, struct ps_sl
 /* Takes entry i apart. An inline key is put together in keybuf (at least key_inline_max bytes). */
 int node_read(struct ps_store *store, const struct page *p, unsigned i, uint8_t *keybuf,
               struct node_entry *entry);
+/* The key of entry i of a leaf alone, put together in keybuf (key_inline_max and NODE_KEY_SLACK
+ * bytes); false if it is in a run. */
+#define NODE_KEY_SLACK 32u
+bool node_leaf_key(const struct page *p, unsigned i, uint32_t page_size, uint8_t *keybuf,
+                   struct ps_slice *key);
 /* The value alone: inline, or where its run is. */
 void node_value(const struct page *p, unsigned i, struct ps_slice *value, struct run_ref *run);
 /* The runs of entry i; ref 0 where there is none. */

@@ -9,6 +9,8 @@
  *  M3 One that is larger, or says so beforehand (by a reservation over the share, or
  * ps_keep_whole), spills. It needs no more slots than its largest operation takes; what is reserved
  * beyond that is promised as far as the disk has room.
+ *  M4 There is a free page of the file for every slot that has no place in it: not for those that
+ *     have an image, nor for those that a running checkpoint has found places for.
  *
  * Threads: the holder of the token, in a transaction.
  */
@@ -222,10 +224,18 @@ static int room_for_slots(struct ps_store *store, struct ps_txn *txn, uint64_t a
     return txn->whole ? room_by_spilling(store, txn, need) : PS_BUSY;
 }
 
-/* Every dirty page needs a place in the file sooner or later. */
+/* Slots that need a place in the file sooner or later, at most: dead ones are among them, and of
+ * runs that have an image all slots but one. */
+static uint64_t slots_without_place(struct ps_store *store)
+{
+    uint64_t have = store->relink_pending + atomic_load(&store->placed);
+    return store->arena.used > have ? store->arena.used - have : 0;
+}
+
+/* Every dirty page has a reservation (M4). */
 static int room_in_file(struct ps_store *store, uint64_t need, bool deletes_only)
 {
-    uint64_t pages = ps_rule(RULE_FILE_SPACE_RESERVED) ? store->arena.used + need : 0;
+    uint64_t pages = ps_rule(RULE_FILE_SPACE_RESERVED) ? slots_without_place(store) + need : 0;
     int rc = space_reserve(&store->space, pages + FILE_RESERVE);
     if (rc == PS_NOSPACE && deletes_only) {
         rc = space_reserve(&store->space, pages + CHECKPOINT_RESERVE);

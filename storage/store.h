@@ -258,6 +258,8 @@ struct ps_store {
     bool long_keys;          /* keys in runs are or were about: separators may be, too */
     _Atomic bool file_keys;  /* keys in runs of the file are or were: kept in the meta */
     uint64_t relink_pending; /* live slots that have an image in the file */
+    _Atomic uint64_t
+        placed; /* slots that a running checkpoint has given their places in the file */
     struct relink_cursor {
         bool active;
         ps_tree tree;

@@ -171,7 +171,7 @@ static uint64_t run_get_many(struct bench *b, const struct workload *w)
 
 static uint64_t run_scan(struct bench *b, const struct workload *w)
 {
-    uint64_t rounds = b->records / 2 / w->length;
+    uint64_t rounds = b->records * 5 / w->length;
     for (uint64_t i = 0; i < rounds; i++) {
         bench_make_key(b, random_below(&b->random, b->records), b->keys);
         b->engine->read_begin(b->reader);
@@ -221,6 +221,7 @@ static uint64_t run_put_batch(struct bench *b, const struct workload *w)
 const struct workload bench_workloads[] = {
     {"load", R | O | T | A | M, run_load, SYS, .writes = false},
     {"settle", R | O | T | A | M, run_settle, SYS, .writes = false},
+    {"get_first", READ(R | O), .run = run_get},
     {"get", READ(R | O), .run = run_get},
     {"get_kept", READ(R | O), .run = run_get_kept},
     {"get_many", READ(R | O), .run = run_get_many},

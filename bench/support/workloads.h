@@ -18,7 +18,7 @@
 
 #define BENCH_BATCH 1000u /* puts in a transaction of the load, reads in a read transaction */
 #define MAX_VALUE   1024u
-#define DRAWS       (1u << 20) /* zipf numbers, drawn before they are needed */
+#define DRAWS       (1u << 16) /* zipf numbers, drawn before they are needed */
 
 struct bench {
     const struct bench_engine *engine;

@@ -2,6 +2,9 @@
  * test_store_reserve.c - what is let in on a full disk has its place in the file and in the log: it
  * is refused before it begins, or it can be carried through.
  */
+#include <errno.h>
+
+#include "storage/store.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/store_fixture.h"
 
@@ -68,6 +71,35 @@ static void every_page_that_a_full_disk_let_in_has_its_place_in_the_file(void **
     fault_vfs_full(full->vfs, false);
 }
 
+/* A slot that a checkpoint has found a place for needs no other: it is not counted, nor is it
+ * forgotten when the checkpoint fails. */
+static void checkpoints_between_take_no_place_away_from_what_is_let_in(void **state)
+{
+    struct full *full = *state;
+    struct fixture *f = full->f;
+    int rc = 0;
+    assert_int_equal(ps_set_durability(f->store, PS_NONE), 0);
+    for (unsigned i = 0; i < 400; i++) {
+        assert_int_equal(put(f, i, 2000), 0);
+    }
+    fault_vfs_fail(full->vfs, FAULT_PWRITE, FAULT_DATA, 2, ENOSPC, false);
+    assert_int_equal(ps_checkpoint(f->store), PS_NOSPACE);
+    assert_int_equal(f->store->placed, 0);
+    assert_int_equal(ps_checkpoint(f->store), 0);
+    fault_vfs_full(full->vfs, true);
+    for (unsigned i = 0; rc == 0 && i < MANY; i++) {
+        rc = put(f, 2 * i, 2000);
+        if (i % 16 == 0) {
+            assert_int_equal(ps_checkpoint(f->store), 0);
+            assert_int_equal(f->store->placed, 0);
+        }
+    }
+    assert_int_equal(rc, PS_NOSPACE);
+    assert_int_equal(ps_checkpoint(f->store), 0);
+    assert_int_equal(f->store->placed, 0);
+    fault_vfs_full(full->vfs, false);
+}
+
 static void every_commit_that_a_full_disk_let_in_has_its_place_in_the_log(void **state)
 {
     struct full *full = *state;
@@ -85,6 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FULL_TEST(every_page_that_a_full_disk_let_in_has_its_place_in_the_file),
+        FULL_TEST(checkpoints_between_take_no_place_away_from_what_is_let_in),
         FULL_TEST(every_commit_that_a_full_disk_let_in_has_its_place_in_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
