@@ -50,7 +50,7 @@ static bool is_before(struct ps_slice a, struct ps_slice b)
 /* Brings the end of the range forward to that of the leaf with its entry number `most`. */
 static int shorten(struct ps_txn *txn, ps_tree tree, struct range *r, uint64_t most)
 {
-    struct ps_slice fence;
+    struct ps_slice fence = {0};
     void *copy = NULL;
     uint64_t rank;
     int rc = ps_rank(&txn->view, tree, r->low, &rank);
@@ -138,7 +138,7 @@ static int find_cuts(struct ps_cursor *cursor, uint64_t first, uint64_t n, unsig
         if (rc == 0 && (!vec_reserve(&cuts->bytes, key.len) || !vec_reserve(&cuts->ends, 1))) {
             rc = PS_NOMEM;
         }
-        if (rc == 0) {
+        if (rc == 0 && key.len > 0) { /* none but a tree's first key is empty */
             memcpy(cuts->bytes.at + cuts->bytes.n, key.data, key.len);
             cuts->bytes.n += key.len;
             vec_put(&cuts->ends, cuts->bytes.n);

@@ -1,7 +1,7 @@
 /*
  * test_range.c - ps_delete_range and ps_split_range (storage/range.c, storage/tree_range.c).
  */
-#include "storage/store.h"
+#include "storage/inspect.h"
 #include "tests/support/store_fixture.h"
 
 #define ENTRIES 20000u
@@ -232,6 +232,29 @@ static void the_open_end_of_a_range_is_replayed_too(void **state)
     assert_missing_now(f, 300, ENTRIES, ENTRIES);
 }
 
+static void keep_op(void *arg, const struct ps_log_op *op)
+{
+    if (strcmp(op->name, "delete-range") == 0) {
+        char *line = arg;
+        (void)snprintf(line, 100, "%.*s to %.*s", (int)op->key.len, (const char *)op->key.data,
+                       (int)op->value.len, (const char *)op->value.data);
+    }
+}
+
+static void the_log_is_listed_with_both_bounds(void **state)
+{
+    struct fixture *f = *state;
+    char line[100] = "";
+    struct ps_log_watch watch = {.op = keep_op, .arg = line};
+    struct ps_log_report report;
+    struct ps_fault fault;
+    fixture_fill(f, 0, 100, 40);
+    assert_int_equal(delete_keys(f, 30, 60), 30);
+    assert_int_equal(ps_flush(f->store, ps_published(f->store)), 0);
+    assert_int_equal(ps_log_read(f->dir, NULL, &watch, &report, &fault), 0);
+    assert_string_equal(line, "key 00030 to key 00060");
+}
+
 static void with_a_bound_it_stops_at_the_end_of_a_leaf_and_goes_on(void **state)
 {
     struct fixture *f = *state;
@@ -404,6 +427,7 @@ int main(void)
         STORE_TEST(a_range_comes_back_with_its_savepoint),
         STORE_TEST(a_range_is_replayed_at_its_place_among_other_operations),
         STORE_TEST(the_open_end_of_a_range_is_replayed_too),
+        STORE_TEST(the_log_is_listed_with_both_bounds),
         STORE_TEST(with_a_bound_it_stops_at_the_end_of_a_leaf_and_goes_on),
         STORE_TEST(a_tree_is_emptied_in_bounded_steps),
         STORE_TEST(what_is_left_is_packed_as_after_deletes),
