@@ -594,6 +594,42 @@ static void without_a_log_only_a_checkpoint_makes_durable(void **state)
     aftermath(w);
 }
 
+static void at_everysec_the_log_is_synced_though_nobody_asks_for_it(void **state)
+{
+    struct world *w = *state;
+    begin(w, 1);
+    assert_int_equal(ps_flush(w->store, 1), 0);
+    fault_vfs_fail(w->files, FAULT_FDATASYNC, FAULT_LOG, 0, 0, false); /* they are counted */
+    for (uint64_t n = 2; n <= 3; n++) {
+        assert_int_equal(commits_make(w->store, n, PS_EVERYSEC), 0);
+        while (ps_durable(w->store) < n) { /* or the watchdog ends it */
+            sched_yield();
+        }
+        assert_true(fault_vfs_calls(w->files) >= n - 1);
+    }
+    w->acked = w->tried = 3;
+    aftermath(w);
+}
+
+/* The log thread takes all that wait at once: if any of them is to be on the device, all are. */
+static void of_commits_written_together_the_highest_level_counts_for_all(void **state)
+{
+    struct world *w = *state;
+    begin(w, 5);
+    start_held_commit(w, 6, false);
+    start_commit(w, 7);
+    struct ps_txn *txn;
+    assert_int_equal(ps_begin(w->store, &txn), 0);
+    assert_int_equal(commits_apply(txn, 8), 0);
+    assert_int_equal(ps_commit_start(txn, PS_EVERYSEC, false, NULL), 0);
+    fault_vfs_release(w->files, FAULT_LOG);
+    await_nothing_unpublished(w);
+    assert_int_equal(ps_durable(w->store), 8);
+    w->acked = w->tried = 8;
+    assert_sound(w);
+    aftermath(w);
+}
+
 static void levels_change_back_and_forth_without_losing_a_commit(void **state)
 {
     struct world *w = *state;
@@ -654,6 +690,8 @@ int main(void)
         TEST(the_file_never_grows_beyond_what_is_mapped),
         TEST(a_death_passed_on_is_as_final_as_the_group_that_caused_it),
         TEST(without_a_log_only_a_checkpoint_makes_durable),
+        TEST(at_everysec_the_log_is_synced_though_nobody_asks_for_it),
+        TEST(of_commits_written_together_the_highest_level_counts_for_all),
         TEST(levels_change_back_and_forth_without_losing_a_commit),
         FAILURES(FAILING)};
     return cmocka_run_group_tests(tests, NULL, NULL);
