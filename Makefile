@@ -134,7 +134,8 @@ ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) $(TOOL_SRC) $(SUPPORT_SR
            $(PROGRAM_SRC) $(FUZZ_SRC) $(FUZZ_SUPPORT_SRC) $(BENCH_SRC) $(BENCH_SUPPORT_SRC)
 
 # Test programs that leave rules of the engine out (make RULES=1 rules).
-RULE_BIN := $(addprefix $(OUT)/tests/,powerloss explorer $(addprefix unit/test_store_,damage powercut reserve))
+RULE_BIN := $(addprefix $(OUT)/tests/,powerloss explorer \
+            $(addprefix unit/test_,log store_damage store_powercut store_reserve))
 
 .PHONY: all tests unit fuzzers rules benches
 all: $(STORAGE_LIB) $(BINARIES)

@@ -5,6 +5,7 @@
  *   powerloss --seed S --round R [--image PATH]     one round, or one image of its workload
  *   powerloss --journal FILE --image CUT.CHOICE     an image that failed, exactly as it was
  *   powerloss --rules [--without RULE]              each rule of the engine left out (make RULES=1)
+ *   powerloss --rules --rate N [--without RULE]     in how many of N rounds each of them is noticed
  *   powerloss --list-rules
  */
 #include <errno.h>
@@ -19,7 +20,7 @@
 #include "tests/powerloss/rules.h"
 
 struct options {
-    uint64_t images, seed, round, jobs;
+    uint64_t images, seed, round, jobs, rate;
     const char *image, *journal, *without, *shape;
     bool one_round, rules, list, verbose;
 };
@@ -58,7 +59,7 @@ static void parse(int argc, char **argv, struct options *o)
         {"--image", NULL, &o->image, NULL},          {"--journal", NULL, &o->journal, NULL},
         {"--without", NULL, &o->without, NULL},      {"--rules", NULL, NULL, &o->rules},
         {"--list-rules", NULL, NULL, &o->list},      {"--verbose", NULL, NULL, &o->verbose},
-        {"--shape", NULL, &o->shape, NULL},
+        {"--shape", NULL, &o->shape, NULL},          {"--rate", &o->rate, NULL, NULL},
     };
     for (int i = 1; i < argc; i++) {
         size_t k = 0;
@@ -84,7 +85,7 @@ static enum shape shape_of(const char *program, const char *name)
         shape++;
     if (shape < SHAPES)
         return (enum shape)shape;
-    fprintf(stderr, "%s: --shape is any, even or long, not %s\n", program, name);
+    fprintf(stderr, "%s: --shape is any, even, beside or long, not %s\n", program, name);
     exit(2);
 }
 
@@ -121,7 +122,10 @@ int main(int argc, char **argv)
         return 2;
     }
     struct rounds *rounds = rounds_new(argv[0], (unsigned)o.jobs);
-    int rc = o.rules                    ? rules_all(rounds, o.seed, o.without)
+    const enum shape shape = shape_of(argv[0], o.shape);
+    int rc = o.rules && o.rate
+                 ? rules_rate(rounds, o.seed, o.without, o.rate, o.shape ? &shape : NULL)
+             : o.rules                  ? rules_all(rounds, o.seed, o.without)
              : o.one_round || o.journal ? one_round(argv[0], &o, rounds)
                                         : rounds_many(rounds, o.seed, o.images ? o.images : 5000);
     rounds_free(rounds);

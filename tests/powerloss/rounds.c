@@ -33,7 +33,6 @@ struct rounds {
     unsigned njobs;
     struct job jobs[MOST_JOBS];
     char base[STORE_DIR_PATH];
-    bool kept;
 };
 
 struct rounds *rounds_new(const char *program, unsigned jobs)
@@ -69,8 +68,7 @@ void rounds_free(struct rounds *r)
         munmap(r->jobs[i].progress, sizeof *r->jobs[i].progress);
         store_dir_remove(r->jobs[i].dir);
     }
-    if (!r->kept)
-        store_dir_remove(r->base);
+    (void)rmdir(r->base); /* stays as long as a journal is in it */
     free(r);
 }
 
@@ -161,7 +159,6 @@ struct progress *rounds_alone(struct rounds *r, const struct order *order, const
     while (wait_for_one(r, PATIENCE) != job)
         ;
     (void)ended_well(job);
-    r->kept = r->kept || job->progress->journal[0];
     return job->progress;
 }
 
@@ -201,7 +198,6 @@ int rounds_many(struct rounds *r, uint64_t seed, uint64_t images)
         tally_add(&sum, &job->progress->tally);
         if (!good)
             rounds_report(r, job->progress, &job->order);
-        r->kept = r->kept || job->progress->journal[0];
         fflush(stdout);
     }
     printf("NOTE %" PRIu64 " workloads (seed %" PRIu64 "), %" PRIu64 " of them failed\n", next,
@@ -227,11 +223,33 @@ uint64_t rounds_until_failure(struct rounds *r, const struct order *order, uint6
         }
         job = wait_for_one(r, IMPATIENCE);
         *images += job->progress->images;
-        if (!ended_well(job) && job->order.round < lowest) {
+        if (ended_well(job))
+            continue;
+        if (job->order.round < lowest) {
+            (void)unlink(failed->journal);
             lowest = job->order.round;
             *failed = *job->progress;
+        } else {
+            (void)unlink(job->progress->journal);
         }
-        r->kept = r->kept || job->progress->journal[0];
     }
     return lowest;
+}
+
+uint64_t rounds_failing(struct rounds *r, const struct order *order, uint64_t n)
+{
+    uint64_t next = 0, failing = 0;
+    while (next < n || any_runs(r)) {
+        struct job *job = next < n ? free_job(r) : NULL;
+        if (job) {
+            struct order one = *order;
+            one.round = next++;
+            start(r, job, &one, NULL);
+            continue;
+        }
+        job = wait_for_one(r, IMPATIENCE);
+        failing += !ended_well(job);
+        (void)unlink(job->progress->journal);
+    }
+    return failing;
 }

@@ -26,6 +26,8 @@ int rounds_many(struct rounds *rounds, uint64_t seed, uint64_t images);
  * *failed. */
 uint64_t rounds_until_failure(struct rounds *rounds, const struct order *order, uint64_t n,
                               struct progress *failed, uint64_t *images);
+/* How many of the rounds [0, n) fail. Their journals go. */
+uint64_t rounds_failing(struct rounds *rounds, const struct order *order, uint64_t n);
 /* Says what failed and how to see it again. */
 void rounds_report(const struct rounds *rounds, const struct progress *progress,
                    const struct order *order);

@@ -12,5 +12,9 @@ int rules_list(void);
 bool rules_leave_out(const char *name);
 /* Every rule, or just this one; the suite's line; the exit status. */
 int rules_all(struct rounds *rounds, uint64_t seed, const char *only);
+/* In how many of n rounds each rule (or just this one) is noticed, and how likely the suite misses
+ * it then. NULL: of the shape that the suite takes. */
+int rules_rate(struct rounds *rounds, uint64_t seed, const char *only, uint64_t n,
+               const enum shape *shape);
 
 #endif

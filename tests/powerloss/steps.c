@@ -255,8 +255,8 @@ static void step_commit(struct work *w)
 
 static void step_burst(struct work *w)
 {
-    for (uint64_t n = rng_between(&w->rng, 2, w->config.shape == SHAPE_EVEN ? 14 : 6);
-         n > 0 && !w->over; n--) {
+    bool many = w->config.shape == SHAPE_EVEN || w->config.shape == SHAPE_BESIDE;
+    for (uint64_t n = rng_between(&w->rng, 2, many ? 14 : 6); n > 0 && !w->over; n--) {
         struct ps_txn *txn = begin(w);
         struct state s = w->now;
         int rc = txn ? change(w, txn, &s) : 0;
@@ -264,7 +264,7 @@ static void step_burst(struct work *w)
             give_up(w, txn, rc);
         else if (txn)
             commit(w, txn, &s, false);
-        if (w->config.shape != SHAPE_EVEN)
+        if (!many)
             recorder_step(w->rec);
     }
 }
@@ -329,7 +329,7 @@ static void step_bulk(struct work *w)
 
 static void step_checkpoint(struct work *w)
 {
-    if (rng_one_in(&w->rng, 2)) {
+    if (w->config.shape == SHAPE_BESIDE || rng_one_in(&w->rng, 2)) {
         work_checkpoint_beside(w);
         return;
     }

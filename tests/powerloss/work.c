@@ -38,7 +38,7 @@ void work_error(struct work *w, int rc, const char *call)
 
 const char *shape_name(enum shape shape)
 {
-    static const char *const names[SHAPES] = {"any", "even", "long"};
+    static const char *const names[SHAPES] = {"any", "even", "beside", "long"};
     return names[shape];
 }
 
@@ -75,13 +75,19 @@ struct config config_make(uint64_t seed, uint64_t round, enum shape shape)
         c.segment = rng_one_in(&rng, 2) ? 4096 : 8192;
         c.hold_up = 2;
     }
+    if (shape == SHAPE_BESIDE) {
+        c.numbers = STATE_KEYS;
+        c.bulk = true;
+        c.own_checkpoints = c.long_values = c.failures = c.kills = c.snapshots = c.levels = false;
+        c.hold_up = 2;
+    }
     if (shape == SHAPE_LONG) {
         c.numbers = 12;
         c.segment = 65536; /* the recorder knows so many files at most */
         c.long_values = c.bulk = true;
         c.hold_up = 2;
     }
-    c.slots = slots[rng_below(&rng, 5)] * (c.page_size / 4096);
+    c.slots = slots[rng_below(&rng, shape == SHAPE_BESIDE ? 3 : 5)] * (c.page_size / 4096);
     return c;
 }
 

@@ -26,7 +26,9 @@
 enum shape {
     SHAPE_ANY,  /* for none: drawn */
     SHAPE_EVEN, /* commits of one put and one size: old records of the log fit where new ones go */
-    SHAPE_LONG, /* long values in few keys: their pages are free and used again while written */
+    SHAPE_BESIDE, /* commits of short values in few slots beside every checkpoint, which is held up
+                   */
+    SHAPE_LONG,   /* long values in few keys: their pages are free and used again while written */
     SHAPES
 };
 
@@ -75,7 +77,7 @@ struct work {
 };
 
 struct config config_make(uint64_t seed, uint64_t round, enum shape shape);
-/* Its name on the command line: "any", "even", "long". */
+/* Its name on the command line: "any", "even", "beside", "long". */
 const char *shape_name(enum shape shape);
 /* Opens the directory and holds what is found against the line, from sequence `low` on. */
 void work_open(struct work *work, uint64_t low);
