@@ -35,8 +35,8 @@ static int posix_open(void *ctx, const char *path, int flags, int mode)
     int fd;
 
     (void)ctx;
-    do {
-        fd = open(path, flags | O_CLOEXEC, mode);
+    do { /* a pipe in a file's place must not be waited for; it fails when it is read */
+        fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
     } while (fd < 0 && errno == EINTR);
     return fd < 0 ? -errno : fd <= STDERR_FILENO ? above_streams(fd) : fd;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -90,6 +91,21 @@ static void no_file_gets_the_number_of_a_standard_stream(void **state)
     assert_int_equal(flags & FD_CLOEXEC, FD_CLOEXEC);
     assert_int_equal(next, STDIN_FILENO);
     assert_int_equal(p->vfs->pwrite(p->vfs->ctx, fd, "x", 1, 0), 0);
+    assert_int_equal(p->vfs->close(p->vfs->ctx, fd), 0);
+}
+
+static void a_pipe_in_a_files_place_is_an_error_and_not_waited_for(void **state)
+{
+    struct place *p = *state;
+    char byte;
+    int fd;
+
+    assert_int_equal(mkfifo(p->path, 0600), 0);
+    (void)alarm(60);
+    fd = p->vfs->open(p->vfs->ctx, p->path, O_RDONLY, 0);
+    (void)alarm(0);
+    assert_true(fd >= 0);
+    assert_int_equal(p->vfs->pread(p->vfs->ctx, fd, &byte, 1, 0), -ESPIPE);
     assert_int_equal(p->vfs->close(p->vfs->ctx, fd), 0);
 }
 
@@ -224,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_was_written_is_read_and_reading_beyond_the_end_is_short),
         TEST(no_file_gets_the_number_of_a_standard_stream),
+        TEST(a_pipe_in_a_files_place_is_an_error_and_not_waited_for),
         TEST(errors_are_negative_errnos),
         TEST(a_short_write_is_completed_or_refused_whole),
         TEST(allocation_extends_with_zeros),
