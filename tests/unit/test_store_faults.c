@@ -611,6 +611,21 @@ static void at_everysec_the_log_is_synced_though_nobody_asks_for_it(void **state
     aftermath(w);
 }
 
+static void closing_without_a_checkpoint_syncs_the_log(void **state)
+{
+    struct world *w = *state;
+    begin(w, 1);
+    await_spare_segment(w);
+    assert_int_equal(ps_flush(w->store, 1), 0);
+    fault_vfs_fail(w->files, FAULT_FDATASYNC, FAULT_LOG, 0, 0, false); /* they are counted */
+    assert_int_equal(commits_make(w->store, 2, PS_EVERYSEC), 0);
+    assert_int_equal(ps_close(w->store, false), 0);
+    w->store = NULL;
+    assert_true(fault_vfs_calls(w->files) > 0);
+    w->acked = w->tried = 2;
+    aftermath(w);
+}
+
 /* The log thread takes all that wait at once: if any of them is to be on the device, all are. */
 static void of_commits_written_together_the_highest_level_counts_for_all(void **state)
 {
@@ -691,6 +706,7 @@ int main(void)
         TEST(a_death_passed_on_is_as_final_as_the_group_that_caused_it),
         TEST(without_a_log_only_a_checkpoint_makes_durable),
         TEST(at_everysec_the_log_is_synced_though_nobody_asks_for_it),
+        TEST(closing_without_a_checkpoint_syncs_the_log),
         TEST(of_commits_written_together_the_highest_level_counts_for_all),
         TEST(levels_change_back_and_forth_without_losing_a_commit),
         FAILURES(FAILING)};
