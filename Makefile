@@ -71,6 +71,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) jansson 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 TOOL_LIBS := $(shell pkg-config --libs jansson 2>/dev/null)
 TEST_LIBS := -lcmocka
+ENGINE_LIBS := -llz4 -lzstd
 
 WARN := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 MACHINE := $(shell uname -m)
@@ -159,7 +160,7 @@ endef
 .PHONY: FORCE
 FORCE:
 $(FLAGS_STAMP): FORCE
-	$(call stamp,$(CC) $(CFLAGS) / $(LDFLAGS) / $(PKG_LIBS) $(TOOL_LIBS))
+	$(call stamp,$(CC) $(CFLAGS) / $(LDFLAGS) / $(PKG_LIBS) $(TOOL_LIBS) $(ENGINE_LIBS))
 $(SOURCES_STAMP): FORCE
 	$(call stamp,$(ALL_SRC))
 
@@ -199,7 +200,7 @@ endef
 define link
 @mkdir -p $(@D)
 $(say) LD $@
-$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1)
+$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1) $(ENGINE_LIBS)
 endef
 
 $(STORAGE_LIB): $(call objects,$(STORAGE_SRC)) $(SOURCES_STAMP)
@@ -261,7 +262,8 @@ $(BENCH_BIN): $(OUT)/%: $(OBJ)/%.o $(BENCH_SUPPORT_LIB) $(STORAGE_LIB) $(SOURCES
 
 # ---- packages -------------------------------------------------------------------------------
 
-DEPS := gcc libc6-dev pkg-config libevent-dev libjansson-dev libsystemd-dev
+DEPS := gcc libc6-dev pkg-config libevent-dev libjansson-dev libsystemd-dev \
+        liblz4-dev libzstd-dev
 DEPS_TEST := binutils clang libclang-rt-14-dev clang-format clang-tidy cppcheck libcmocka-dev \
              libfuse3-dev e2fsprogs mount python3 python3-pytest python3-redis python3-psutil redis-server redis-tools \
              wamerican-huge procps liblmdb-dev lmdb-utils \

@@ -41,10 +41,7 @@ bool is_in_store(const struct ps_store *store, struct ps_slice slice)
            is_within(slice.data, store->base[0], store->map_bytes);
 }
 
-/* What the caller read in this transaction would move while it is being put: a copy, to be freed.
- * (Not what is long: it is in a run of the file, which stays where it is until the transaction has
- * dropped it.) */
-static int take_out(const struct ps_store *store, struct ps_slice *slice, void **copy)
+int change_take_out(const struct ps_store *store, struct ps_slice *slice, void **copy)
 {
     *copy = NULL;
     if (slice->len == 0 || run_is_long(slice->len) || !is_in_store(store, *slice)) {
@@ -116,10 +113,11 @@ static int room_for_long(struct ps_txn *txn, ps_tree tree, const struct put *put
 }
 
 /* Keys and values that are long, or may have to part keys that are. */
-static int put_long(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value)
+static int put_long(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value,
+                    bool encoded)
 {
     struct ps_store *store = txn->view.store;
-    struct put put = {.key = key, .value = value};
+    struct put put = {.key = key, .value = value, .encoded = encoded};
     struct room room;
     int rc = room_for_long(txn, tree, &put, &room);
     if (rc != 0) {
@@ -137,12 +135,58 @@ static int put_long(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struc
         atomic_store_explicit(&store->file_keys, true, memory_order_relaxed);
     }
     txn->group->weight += (key.len + value.len) / BYTES_AN_OP;
-    rc = txn_log(txn, OP_PUT, tree, key, value);
+    rc = txn_log(txn, put.encoded ? OP_PUT_ENCODED : OP_PUT, tree, key, value);
     return change_done(txn, rc == 0 ? tree_put(txn, tree, &put) : rc);
 }
 
 /* ---- the public functions ---------------------------------------------------------------------
  */
+
+/* What is to be stored is known. */
+static ALWAYS_INLINE int put_as_stored(struct ps_txn *txn, ps_tree tree, struct ps_slice key,
+                                       struct ps_slice value, bool encoded)
+{
+    struct ps_store *store = txn->view.store;
+    if (unlikely(run_is_long(key.len) || run_is_long(value.len) ||
+                 atomic_load_explicit(&store->file_keys, memory_order_relaxed))) {
+        return put_long(txn, tree, key, value, encoded);
+    }
+    struct put put = {.key = key, .value = value, .encoded = encoded};
+    int rc = ps_reserve(txn, 1, key.len + value.len + 1);
+    if (rc == 0) {
+        rc = txn_log(txn, encoded ? OP_PUT_ENCODED : OP_PUT, tree, key, value);
+        rc = change_done(txn, rc == 0 ? tree_put(txn, tree, &put) : rc);
+    }
+    return rc;
+}
+
+static int put_compressed(struct ps_txn *txn, ps_tree tree, struct ps_slice key,
+                          struct ps_slice value)
+{
+    struct ps_store *store = txn->view.store;
+    const struct tree_root *t = &txn->state->trees[tree];
+    struct ps_slice stored = value;
+    bool encoded = false;
+    if (value.len > t->compress_over) {
+        value_encode(&store->encoder, t->compression, value, &stored, &encoded);
+        store->stat.values_compressed += encoded;
+        store->stat.values_incompressible += !encoded;
+        store->stat.bytes_compressed_away += value.len - stored.len;
+    }
+    int rc = put_as_stored(txn, tree, key, stored, encoded);
+    encoder_trim(&store->encoder);
+    return rc;
+}
+
+int put_encoded(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice encoded)
+{
+    uint64_t len;
+    int rc = change_usable(txn, tree);
+    if (rc == 0 && (key.len > PS_MAX_KEY || !encoded_length(encoded, &len))) {
+        rc = PS_INVALID;
+    }
+    return rc == 0 ? put_as_stored(txn, tree, key, encoded, true) : rc;
+}
 
 int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value)
 {
@@ -153,19 +197,14 @@ int ps_put(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slic
     if (rc == 0 && (key.len > PS_MAX_KEY || value.len > PS_MAX_VALUE)) {
         rc = PS_TOOBIG;
     }
-    rc = rc == 0 ? take_out(store, &key, &key_copy) : rc;
-    rc = rc == 0 ? take_out(store, &value, &value_copy) : rc;
+    rc = rc == 0 ? change_take_out(store, &key, &key_copy) : rc;
+    rc = rc == 0 ? change_take_out(store, &value, &value_copy) : rc;
     rc = rc == 0 ? view_end(&txn->view, 0) : rc;
-    if (unlikely(rc == 0 && (run_is_long(key.len) || run_is_long(value.len) ||
-                             atomic_load_explicit(&store->file_keys, memory_order_relaxed)))) {
-        rc = put_long(txn, tree, key, value);
+    if (rc == 0 && unlikely(txn->state->trees[tree].compression != PS_UNCOMPRESSED) &&
+        !txn->replay) { /* the log has it as it was stored */
+        rc = put_compressed(txn, tree, key, value);
     } else if (rc == 0) {
-        struct put put = {.key = key, .value = value};
-        rc = ps_reserve(txn, 1, key.len + value.len + 1);
-        if (rc == 0) {
-            rc = txn_log(txn, OP_PUT, tree, key, value);
-            rc = change_done(txn, rc == 0 ? tree_put(txn, tree, &put) : rc);
-        }
+        rc = put_as_stored(txn, tree, key, value, false);
     }
     free(key_copy);
     free(value_copy);
@@ -181,7 +220,7 @@ int ps_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
     void *copy = NULL;
     struct room room = {.ops = 1, .log_bytes = key.len + 32, .may_use_reserve = true};
     rc = rc == 0 ? tree_find(txn, tree, key) : rc;
-    rc = rc == 0 ? take_out(txn->view.store, &key, &copy) : rc;
+    rc = rc == 0 ? change_take_out(txn->view.store, &key, &copy) : rc;
     rc = view_end(&txn->view, rc);
     rc = rc == 0 ? txn_make_room(txn, &room) : rc;
     if (rc == 0) {

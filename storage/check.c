@@ -38,6 +38,7 @@ struct check {
     uint64_t pages;
     uint64_t done, shown, whole; /* pages reached; at the last report; to be reached */
     bool stopped;
+    struct decoded decoded;
 };
 
 static void finding(struct check *c, page_ref page, const char *format, ...)
@@ -133,6 +134,34 @@ static void check_run(struct check *c, const struct run_ref *run)
     uint64_t pages = run_pages(run->len, c->store->page_shift);
     if (reach(c, run->ref, pages, "an overflow run")) {
         count_run(c, run, pages);
+    }
+}
+
+/* That a compressed value is one. */
+static void check_value(struct check *c, const struct node_entry *e)
+{
+    struct ps_slice value = e->value;
+    if (!e->encoded) {
+        return;
+    }
+    if (e->value_run.ref != 0) {
+        const uint8_t *data;
+        if (run_data(c->store, &e->value_run, &data) != 0) {
+            return; /* check_run has said so */
+        }
+        value = (struct ps_slice){data, (size_t)e->value_run.len};
+    }
+    uint64_t len;
+    c->tree.compressed++;
+    c->tree.compressed_bytes += value.len;
+    bool possible = encoded_length(value, &len);
+    if (possible && decoded_room(&c->decoded, (size_t)len) != 0) {
+        finding(c, 0, "no memory to decompress %" PRIu64 " bytes", len);
+    } else if (!possible || value_decode(&c->decoded, value, c->decoded.at, (size_t)len) != 0) {
+        page_ref page = e->value_run.ref != 0 ? e->value_run.ref : c->frames[0].page->number;
+        finding(c, page, "the compressed value of an entry does not decompress");
+    } else {
+        c->tree.compressed_from_bytes += len;
     }
 }
 
@@ -276,6 +305,7 @@ static struct found check_node(struct check *c, const struct child *child, unsig
             check_child(c, f, i, level, e.key, low, high, &sum);
         } else {
             sum.entries++;
+            check_value(c, &e);
         }
     }
     return sum;
@@ -358,6 +388,7 @@ static int check_all(struct check *c, void (*tree)(void *arg, const struct ps_tr
         check_map(c);
     }
     free(c->seen);
+    decoded_free(&c->decoded);
     for (unsigned level = 0; level < TREE_MAX_LEVELS; level++) {
         free(c->frames[level].room);
     }

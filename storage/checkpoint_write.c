@@ -8,6 +8,7 @@
  */
 #include "storage/checkpoint.h"
 #include "storage/node.h"
+#include "storage/tree_options.h"
 
 #include <time.h>
 
@@ -253,16 +254,18 @@ static int write_node(struct checkpoint *c, struct child *child, unsigned level)
 }
 
 /* The catalogue: u32 trees; for each u32 number, u8 name length, name, u8 level, u64 root,
- * u64 birth, u64 entries (with the overflow bit). */
+ * u64 birth, u64 entries (with the overflow bit), its options if there are (tree_options.h). */
 static int write_catalogue(struct checkpoint *c)
 {
     struct ps_store *store = c->store;
     const struct state *state = c->file_state;
     size_t bytes = PAGE_HEADER + 4;
+    uint8_t options[OPTIONS_MOST];
     uint32_t trees = 0;
     for (uint32_t i = 0; i < state->ntrees; i++) {
         if (state->trees[i].name != NULL) {
-            bytes += 4 + 1 + state->trees[i].name->len + 1 + 24;
+            size_t n = tree_options_write(store, &state->trees[i], options);
+            bytes += 4 + 1 + state->trees[i].name->len + 1 + 24 + (n > 0 ? 1 + n : 0);
             trees++;
         }
     }
@@ -284,9 +287,15 @@ static int write_catalogue(struct checkpoint *c)
             at[4] = t->name->len;
             memcpy(at + 5, t->name->bytes, t->name->len);
             at += 5 + t->name->len;
-            *at++ = t->level;
+            size_t n = tree_options_write(store, t, options);
+            *at++ = (uint8_t)(t->level | (n > 0 ? LEVEL_OPTIONS : 0));
             memcpy(at, &t->root, 24);
             at += 24;
+            if (n > 0) {
+                *at++ = (uint8_t)n;
+                memcpy(at, options, n);
+                at += n;
+            }
         }
     }
     struct page *p = (struct page *)(void *)run;

@@ -470,6 +470,7 @@ static int hand_over(struct ps_store *store, struct ps_txn *txn, enum ps_durabil
     txn->state = NULL;
     txn->group = NULL;
     txn->view.state = NULL;
+    decoded_trim(&txn->view.decoded);
     store->txn_open = store->token_taken = false;
     show_stats(store);
     pthread_cond_broadcast(&store->cond);

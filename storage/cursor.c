@@ -31,6 +31,7 @@ struct ps_cursor {
     struct ps_slice key;
     bool key_known;
     uint8_t *keybuf;
+    struct decoded decoded;
 };
 
 int ps_cursor_open(struct ps_view *view, ps_tree tree, struct ps_cursor **cursor)
@@ -83,6 +84,7 @@ void ps_cursor_close(struct ps_cursor *c)
         vec_free(&c->high.key);
         vec_free(&c->keep);
         free(c->keybuf);
+        decoded_free(&c->decoded);
         free(c);
     }
 }
@@ -468,12 +470,13 @@ static int entry_at(struct ps_cursor *c, struct ps_slice *key, struct ps_slice *
     }
     if (rc == 0 && value != NULL) {
         struct run_ref run;
-        node_value(c->page[0], c->index[0], value, &run);
+        bool encoded = node_value(c->page[0], c->index[0], value, &run);
         if (run.ref != 0) {
             const uint8_t *data;
             rc = run_data(c->view->store, &run, &data);
             *value = (struct ps_slice){data, run.len};
         }
+        rc = rc == 0 && encoded ? store_decode(c->view->store, &c->decoded, value) : rc;
     }
     return rc;
 }

@@ -45,6 +45,12 @@ const char *ps_strerror(int code)
         return "would wait for the disk";
     case PS_ENDED:
         return "the snapshot was ended: too old, or no room to keep it";
+    case PS_OVERFLOW:
+        return "merging: the sum does not fit into 64 bits";
+    case PS_MISMATCH:
+        return "merging: the value that is there is none of the operator's kind";
+    case PS_NOOPERATOR:
+        return "merging: the tree has no operator, or one that is not registered";
     default:
         return "unknown error";
     }

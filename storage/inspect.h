@@ -66,6 +66,8 @@ struct ps_tree_figures {
     uint64_t leaf_bytes, branch_bytes;                  /* in use in them, headers included */
     uint64_t runs, run_pages, run_bytes;                /* long keys and values up to 65 KiB */
     uint64_t long_runs, long_run_pages, long_run_bytes; /* and longer ones */
+    /* compressed values: how many, their bytes as stored, and what those stand for */
+    uint64_t compressed, compressed_bytes, compressed_from_bytes;
 };
 
 struct ps_figures {
@@ -119,10 +121,12 @@ struct ps_log_record {
 
 /* What was done; for savepoints `tree` is which one, from the outermost, 0. */
 struct ps_log_op {
-    /* put, delete, delete-range, create, drop, clear, savepoint, rollback, release */
+    /* put, put-compressed, delete, delete-range, create, drop, clear, options, savepoint, rollback,
+     * release */
     const char *name;
     ps_tree tree;
-    struct ps_slice key, value; /* of create: the key is the name; of delete-range: the bounds */
+    /* of create: the key is the name; of delete-range: the bounds; of options: as text */
+    struct ps_slice key, value;
 };
 
 struct ps_log_watch {

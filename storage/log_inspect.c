@@ -10,9 +10,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "storage/encode.h"
 #include "storage/inspect.h"
 #include "storage/log_internal.h"
 #include "storage/log_ops.h"
+#include "storage/tree_options.h"
 
 #define ANY_SEGMENT_SIZE (UINT64_C(16) << 20) /* the headers say which it is */
 
@@ -21,6 +23,7 @@ struct inspection {
     const struct ps_log_watch *watch;
     struct ps_log_report *report;
     struct log_op_reader ops;
+    struct decoded decoded;
     struct ps_fault *fault;
     uint64_t open_seq; /* read_alone: the commit whose pieces were read so far; 0: none */
 };
@@ -59,19 +62,47 @@ static void show_segment(struct inspection *i, const struct log_segment *segment
 /* ---- records ----------------------------------------------------------------------------------
  */
 
+/* What was put. */
+static int take_decoded(struct inspection *i, struct ps_slice *value)
+{
+    uint64_t len;
+    int rc = encoded_length(*value, &len) ? 0 : PS_CORRUPT;
+
+    rc = rc == 0 ? decoded_room(&i->decoded, (size_t)len) : rc;
+    rc = rc == 0 ? value_decode(&i->decoded, *value, i->decoded.at, (size_t)len) : rc;
+    if (rc == 0)
+        *value = (struct ps_slice){i->decoded.at, (size_t)len};
+    return rc;
+}
+
 static int take_op(void *arg, const struct replay_op *op)
 {
     static const char *const names[] = {
-        [OP_PUT] = "put",           [OP_DELETE] = "delete",   [OP_CREATE] = "create",
-        [OP_DROP] = "drop",         [OP_CLEAR] = "clear",     [OP_SAVEPOINT] = "savepoint",
-        [OP_ROLLBACK] = "rollback", [OP_RELEASE] = "release", [OP_DELETE_RANGE] = "delete-range",
+        [OP_PUT] = "put",
+        [OP_DELETE] = "delete",
+        [OP_CREATE] = "create",
+        [OP_DROP] = "drop",
+        [OP_CLEAR] = "clear",
+        [OP_SAVEPOINT] = "savepoint",
+        [OP_ROLLBACK] = "rollback",
+        [OP_RELEASE] = "release",
+        [OP_DELETE_RANGE] = "delete-range",
+        [OP_PUT_ENCODED] = "put-compressed",
+        [OP_OPTIONS] = "options",
     };
     struct inspection *i = arg;
     struct ps_log_op out = {.name = names[op->op],
                             .tree = op_is_mark(op->op) ? op->savepoint : op->tree,
                             .key = op->key,
                             .value = op->value};
+    char text[OPTIONS_TEXT];
+    int rc = op->op == OP_PUT_ENCODED ? take_decoded(i, &out.value) : 0;
 
+    if (op->op == OP_OPTIONS)
+        rc = tree_options_text(op->key, text, &out.key);
+
+    if (rc != 0)
+        return rc;
     i->report->ops++;
     if (i->watch->op != NULL)
         i->watch->op(i->watch->arg, &out);
@@ -224,6 +255,7 @@ int ps_log_read(const char *dir, const struct ps_log_place *from, const struct p
     else
         rc = from != NULL ? read_from(&i, from) : read_each(&i);
     log_ops_free(&i.ops);
+    decoded_free(&i.decoded);
     log_close(i.log);
     return rc;
 }

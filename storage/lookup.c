@@ -45,19 +45,19 @@ int ps_tree_name(struct ps_view *view, ps_tree tree, struct ps_slice *name)
     return 0;
 }
 
-/* The value of entry i of a leaf. */
+/* The value of entry i of a leaf; VALUE_ENCODED: as it is stored. */
 static int value_of(struct ps_store *store, const struct page *leaf, unsigned i,
                     struct ps_slice *value)
 {
     struct run_ref run;
-    node_value(leaf, i, value, &run);
+    bool encoded = node_value(leaf, i, value, &run);
     if (unlikely(run.ref != 0)) {
         const uint8_t *data;
         int rc = run_data(store, &run, &data);
         *value = (struct ps_slice){data, run.len};
-        return rc;
+        return rc != 0 ? rc : encoded ? VALUE_ENCODED : 0;
     }
-    return 0;
+    return encoded ? VALUE_ENCODED : 0;
 }
 
 static ALWAYS_INLINE int get(struct ps_view *view, ps_tree tree, struct ps_slice key,
@@ -90,9 +90,20 @@ static ALWAYS_INLINE int get(struct ps_view *view, ps_tree tree, struct ps_slice
     }
 }
 
-int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_slice *value)
+int view_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_slice *value)
 {
     return view_end(view, get(view, tree, key, value));
+}
+
+static int decoded(struct ps_view *view, struct ps_slice *value)
+{
+    return view_end(view, store_decode(view->store, &view->decoded, value));
+}
+
+int ps_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_slice *value)
+{
+    int rc = view_end(view, get(view, tree, key, value));
+    return likely(rc <= 0) ? rc : decoded(view, value);
 }
 
 /* ---- many at once --------------------------------------------------------------------------- */
@@ -179,7 +190,7 @@ static ALWAYS_INLINE int search_node(struct ps_store *store, struct flight *f, b
 
 /* One step; false when the lookup is over (rc set). */
 static ALWAYS_INLINE bool step(struct ps_store *store, struct flight *f,
-                               struct ps_residency *residency)
+                               struct ps_residency *residency, bool *encoded)
 {
     if (f->step == FLIGHT_CELL) {
         node_child(f->page, f->index, &f->child);
@@ -192,6 +203,7 @@ static ALWAYS_INLINE bool step(struct ps_store *store, struct flight *f,
     int rc = search_node(store, f, &landed, residency);
     if (rc != 0 || landed) {
         f->lookup->rc = rc;
+        *encoded |= rc > 0;
         return false;
     }
     return true;
@@ -204,13 +216,14 @@ static ALWAYS_INLINE void get_many(struct ps_view *view, struct ps_lookup *looku
     const struct state *state = view_state(view);
     size_t next = 0;
     unsigned flying = 0;
+    bool encoded = false;
     while (flying < IN_FLIGHT && next < n) {
         flying += take_off(view, state, &flights[flying], &lookups[next]);
         next++;
     }
     while (flying > 0) {
         for (unsigned i = 0; i < flying;) {
-            if (step(view->store, &flights[i], residency)) {
+            if (step(view->store, &flights[i], residency, &encoded)) {
                 i++;
                 continue;
             }
@@ -222,6 +235,9 @@ static ALWAYS_INLINE void get_many(struct ps_view *view, struct ps_lookup *looku
                 flights[i] = flights[--flying];
             }
         }
+    }
+    if (unlikely(encoded)) {
+        lookups_decode(view, lookups, n);
     }
     if (lost_since(view->store, view->losses)) {
         for (size_t i = 0; i < n; i++) {

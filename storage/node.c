@@ -3,12 +3,14 @@
  */
 #include "storage/node.h"
 
+#include "storage/encode.h"
 #include "storage/overflow.h"
 
-#define KEY_IN_RUN     0x4000u
-#define KEY_LEN_MASK   0x3fffu
-#define VALUE_IN_RUN   0x8000u
-#define VALUE_LEN_MASK 0x7fffu
+#define KEY_IN_RUN        0x4000u
+#define KEY_LEN_MASK      0x3fffu
+#define VALUE_ENCODED_BIT 0x8000u /* of the key length */
+#define VALUE_IN_RUN      0x8000u
+#define VALUE_LEN_MASK    0x7fffu
 
 static inline uint16_t load16(const uint8_t *at)
 {
@@ -171,7 +173,7 @@ int node_search_child(struct ps_store *store, const struct page *p, struct ps_sl
     return 0;
 }
 
-void node_value(const struct page *p, unsigned i, struct ps_slice *value, struct run_ref *run)
+bool node_value(const struct page *p, unsigned i, struct ps_slice *value, struct run_ref *run)
 {
     const uint8_t *cell = node_cell(p, i);
     uint32_t klen = load16(cell);
@@ -187,6 +189,7 @@ void node_value(const struct page *p, unsigned i, struct ps_slice *value, struct
         value->data = at;
         value->len = vlen & VALUE_LEN_MASK;
     }
+    return (klen & VALUE_ENCODED_BIT) != 0;
 }
 
 int node_read(struct ps_store *store, const struct page *p, unsigned i, uint8_t *keybuf,
@@ -196,7 +199,7 @@ int node_read(struct ps_store *store, const struct page *p, unsigned i, uint8_t 
     const uint8_t *part = key_part(p, i);
     uint32_t klen = load16(part);
     if (is_leaf(p)) {
-        node_value(p, i, &e->value, &e->value_run);
+        e->encoded = node_value(p, i, &e->value, &e->value_run);
     } else {
         node_child(p, i, &e->child);
         if (i == 0) {
@@ -261,7 +264,7 @@ void node_runs(const struct page *p, unsigned i, struct run_ref *key, struct run
     }
     if (is_leaf(p)) {
         struct ps_slice ignored;
-        node_value(p, i, &ignored, value);
+        (void)node_value(p, i, &ignored, value);
     }
 }
 
@@ -308,7 +311,7 @@ static const char *length_problem(const struct page *p, unsigned i, uint32_t pag
     uint32_t klen = load16(part);
     uint32_t suffix = klen & KEY_LEN_MASK;
     bool in_run = (klen & KEY_IN_RUN) != 0;
-    if ((klen & ~(KEY_IN_RUN | KEY_LEN_MASK)) != 0 || (in_run && suffix != 0)) {
+    if (((klen & VALUE_ENCODED_BIT) != 0 && !is_leaf(p)) || (in_run && suffix != 0)) {
         return "an impossible key length";
     }
     if (!in_run && suffix + p->prefix_len > key_inline_max(page_size)) {
@@ -323,9 +326,14 @@ static const char *length_problem(const struct page *p, unsigned i, uint32_t pag
                                    : 4 + key + vlen > leaf_cell_max(page_size)) {
         return "a value is longer than values in pages are";
     }
-    struct run_ref none, run;
-    node_runs(p, i, &none, &run);
-    return (vlen & VALUE_IN_RUN) != 0 && run.ref == 0 ? "a value is in no run" : NULL;
+    struct run_ref run;
+    struct ps_slice value;
+    uint64_t len;
+    bool encoded = node_value(p, i, &value, &run);
+    if ((vlen & VALUE_IN_RUN) != 0) {
+        return run.ref == 0 ? "a value is in no run" : NULL;
+    }
+    return encoded && !encoded_length(value, &len) ? "an impossible compressed value" : NULL;
 }
 
 const char *node_entry_problem(const struct page *p, unsigned i, unsigned first, uint32_t page_size)
@@ -430,6 +438,7 @@ void node_insert(struct page *p, unsigned i, const struct node_entry *e)
     klen |= e->key_run.ref != 0 ? KEY_IN_RUN : 0;
     if (leaf) {
         uint16_t vlen = e->value_run.ref != 0 ? VALUE_IN_RUN : (uint16_t)e->value.len;
+        klen |= e->encoded ? VALUE_ENCODED_BIT : 0;
         memcpy(cell, &klen, 2);
         memcpy(cell + 2, &vlen, 2);
         uint8_t *value = put_key(cell + 4, e, plen);
@@ -471,12 +480,12 @@ void node_remove(struct page *p, unsigned i, uint32_t page_size)
     }
 }
 
-bool node_overwrite(struct page *p, unsigned i, struct ps_slice value)
+bool node_overwrite(struct page *p, unsigned i, struct ps_slice value, bool encoded)
 {
     struct ps_slice old;
     struct run_ref run;
-    node_value(p, i, &old, &run);
-    if (run.ref != 0 || old.len != value.len) {
+    bool was = node_value(p, i, &old, &run);
+    if (run.ref != 0 || old.len != value.len || was != encoded) {
         return false;
     }
     if (value.len > 0) {

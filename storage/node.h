@@ -14,7 +14,8 @@
  * Key length counts the bytes after the prefix; the rest is what is left of them after the head's
  * 4. Bit 14 of the key length: the whole key is in an overflow run (24 bytes: ref, birth, length).
  * Bit 15 of the value length: so is the value. Keys over 1/8 of a page, and values whose cell would
- * take more than half a page, are in runs. Bit 15 of the key length is reserved for encoded values.
+ * take more than half a page, are in runs. Bit 15 of a leaf's key length: what is stored of the
+ * value is encoded (encode.h).
  *
  * Invariants:
  *  N1 Keys ascend strictly. In a branch, all keys below child i are >= key i and < key i+1.
@@ -38,6 +39,7 @@ struct node_entry {
     struct run_ref key_run; /* ref 0: inline */
     struct ps_slice value;  /* leaves; not set when in a run */
     struct run_ref value_run;
+    bool encoded;       /* leaves: so is what is stored of the value */
     struct child child; /* branches */
 };
 
@@ -131,8 +133,8 @@ int node_read(struct ps_store *store, const struct page *p, unsigned i, uint8_t 
 #define NODE_KEY_SLACK 32u
 bool node_leaf_key(const struct page *p, unsigned i, uint32_t page_size, uint8_t *keybuf,
                    struct ps_slice *key);
-/* The value alone: inline, or where its run is. */
-void node_value(const struct page *p, unsigned i, struct ps_slice *value, struct run_ref *run);
+/* The value alone: inline, or where its run is. Whether what is stored is encoded. */
+bool node_value(const struct page *p, unsigned i, struct ps_slice *value, struct run_ref *run);
 /* The runs of entry i; ref 0 where there is none. */
 void node_runs(const struct page *p, unsigned i, struct run_ref *key, struct run_ref *value);
 /* Replaces the references of entry i's runs where ref is not 0. */
@@ -159,6 +161,6 @@ uint32_t entry_cell_size(const struct node_entry *e, bool leaf, uint32_t prefix_
 void node_insert(struct page *p, unsigned i, const struct node_entry *e);
 void node_remove(struct page *p, unsigned i, uint32_t page_size);
 /* Overwrites an inline value by one of the same length. */
-bool node_overwrite(struct page *p, unsigned i, struct ps_slice value);
+bool node_overwrite(struct page *p, unsigned i, struct ps_slice value, bool encoded);
 
 #endif

@@ -13,7 +13,8 @@
  * Memory. What a read returns (struct ps_slice) points into the store. Read from a snapshot it
  * stays valid until that snapshot is moved, renewed, reset or freed; read from a transaction, until
  * the next change, reservation or savepoint made in that transaction. Keys returned by a cursor are
- * valid until it moves.
+ * valid until it moves. Only values of trees that compress (ps_tree_set) live for less: until the
+ * next call that returns values from the same view, or from the same cursor.
  *
  * Errors. Functions return 0 or a negative enum ps_error; ps_strerror() has a text for each. For
  * damage and failing system calls ps_last_fault() says which file, where, and what.
@@ -42,6 +43,8 @@
 #define PS_MAX_SAVEPOINTS 64           /* savepoints open at once in a transaction */
 #define PS_MAX_SNAPSHOTS  1024         /* snapshots existing at once in a store */
 #define PS_MAX_STORES     256          /* stores open at once in a process */
+#define PS_MAX_MERGES     64           /* names of merge operators that a store knows of */
+#define PS_MAX_MERGE_NAME 63           /* bytes in such a name */
 
 /* Of ps_options; what is outside is PS_INVALID. */
 #define PS_MIN_PAGE_SIZE    4096u
@@ -53,23 +56,26 @@
 
 enum ps_error {
     PS_OK = 0,
-    PS_NOTFOUND = -1,   /* no such key, tree, or position */
-    PS_EXISTS = -2,     /* it is there already */
-    PS_INVALID = -3,    /* an argument is outside its range */
-    PS_TOOBIG = -4,     /* key, value or name over its limit */
-    PS_BUSY = -5,       /* no room for this now: commit (or abort), then try again */
-    PS_TXNFULL = -6,    /* one transaction larger than the store's dirty memory can hold */
-    PS_NOSPACE = -7,    /* the disk is full; writing resumes by itself when space returns */
-    PS_IO = -8,         /* a system call failed, or a page cannot be read; nothing was changed */
-    PS_CORRUPT = -9,    /* the file or the log is damaged: see ps_last_fault() */
-    PS_POISONED = -10,  /* a sync failed earlier: reads go on, writes do not until reopened */
-    PS_LOCKED = -11,    /* another process has this directory open */
-    PS_NOMEM = -12,     /* out of memory, or of address space */
-    PS_UNKNOWN = -13,   /* the log failed: this commit may or may not survive; read back */
-    PS_LIMIT = -14,     /* too many trees, snapshots or savepoints */
-    PS_VERSION = -15,   /* the file is of another format version or page size */
-    PS_WOULDWAIT = -16, /* probing only: a page on the way is not in memory */
-    PS_ENDED = -17,     /* this snapshot is over: too old, or no room to keep it; renew it */
+    PS_NOTFOUND = -1,    /* no such key, tree, or position */
+    PS_EXISTS = -2,      /* it is there already */
+    PS_INVALID = -3,     /* an argument is outside its range */
+    PS_TOOBIG = -4,      /* key, value or name over its limit */
+    PS_BUSY = -5,        /* no room for this now: commit (or abort), then try again */
+    PS_TXNFULL = -6,     /* one transaction larger than the store's dirty memory can hold */
+    PS_NOSPACE = -7,     /* the disk is full; writing resumes by itself when space returns */
+    PS_IO = -8,          /* a system call failed, or a page cannot be read; nothing was changed */
+    PS_CORRUPT = -9,     /* the file or the log is damaged: see ps_last_fault() */
+    PS_POISONED = -10,   /* a sync failed earlier: reads go on, writes do not until reopened */
+    PS_LOCKED = -11,     /* another process has this directory open */
+    PS_NOMEM = -12,      /* out of memory, or of address space */
+    PS_UNKNOWN = -13,    /* the log failed: this commit may or may not survive; read back */
+    PS_LIMIT = -14,      /* too many trees, snapshots or savepoints */
+    PS_VERSION = -15,    /* the file is of another format version or page size */
+    PS_WOULDWAIT = -16,  /* probing only: a page on the way is not in memory */
+    PS_ENDED = -17,      /* this snapshot is over: too old, or no room to keep it; renew it */
+    PS_OVERFLOW = -18,   /* merging: the sum does not fit into 64 bits; nothing was changed */
+    PS_MISMATCH = -19,   /* merging: the value that is there is none of the operator's kind */
+    PS_NOOPERATOR = -20, /* merging: the tree has no operator, or one that nobody registered */
 };
 
 /* How long an acknowledged commit lasts. A commit may ask for more than the store's level. */
@@ -414,6 +420,67 @@ int ps_commit_start(struct ps_txn *txn, enum ps_durability level, bool alone, ui
 
 void ps_abort(struct ps_txn *txn);
 
+/* ---- what a tree does with its values -------------------------------------------------------- */
+
+enum ps_compression { PS_UNCOMPRESSED = 0, PS_LZ4 = 1, PS_ZSTD = 2 };
+
+/*
+ * Options of a tree: kept in the store, part of the transaction that sets them, changeable at any
+ * time. All zeros: none, which is what a new tree has; dropping a tree drops them, clearing keeps
+ * them.
+ *
+ * Compression concerns values as they are put. Each says by itself how it is stored, so those that
+ * are there stay as they are, and readable, whatever the options become; a value that does not
+ * become smaller by a sixteenth is stored as it is. Readers get what was put: decompressed into
+ * memory of the view (of the cursor, for ps_cursor_get), which the next call that returns values
+ * from it uses again, so that besides an MiB for each view and cursor, and the context of zstd
+ * (about 160 KiB), it is no more memory than the values of one call take. Resetting or freeing
+ * the snapshot, closing the cursor, gives it back. ps_get_part decompresses all of a value, once
+ * for parts asked for one after another. While a value is put compressing takes once more its
+ * length of memory.
+ */
+struct ps_tree_options {
+    enum ps_compression compression;
+    uint32_t compress_over;            /* bytes: only longer values are compressed */
+    char merge[PS_MAX_MERGE_NAME + 1]; /* the operator's name, printable ASCII; "": none */
+};
+
+/* Sets all options of a tree. The operator need not be registered (yet). PS_INVALID: what cannot
+ * be; PS_LIMIT: too many names of operators. */
+int ps_tree_set(struct ps_txn *txn, ps_tree tree, const struct ps_tree_options *options);
+/* The options of a tree: 0 or PS_NOTFOUND. */
+int ps_tree_options(struct ps_view *view, ps_tree tree, struct ps_tree_options *options);
+
+/*
+ * Merging: the tree's operator makes the new value of what is there and the operand, at once, in
+ * one way down the tree; what is logged is the result, so replaying the log needs no operator. Of
+ * many merges of a key in a transaction one result is logged (values of up to 127 bytes, between
+ * which nothing but merges happens). Built in are
+ *
+ *   add              sum of signed 64-bit numbers; PS_OVERFLOW if it is none
+ *   add-saturating   the same, but the largest or least number then
+ *   min, max         of signed 64-bit numbers
+ *   append           the operand behind the value
+ *   or               bit by bit; of the longer one's length
+ *
+ * Numbers are 8 bytes, little endian; another length is PS_INVALID of an operand, PS_MISMATCH of
+ * the value that is there. Where there is no value the operand becomes it. These errors, and
+ * PS_NOOPERATOR, change nothing; the transaction goes on. Else as ps_put: the operand may be what
+ * was read in this transaction. To ps_reserve a merge counts as two puts of its result.
+ */
+int ps_merge(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice operand);
+
+/* An operator of the program's own: makes the result of what is there (NULL: nothing) in memory
+ * that ps_merged_room gives. 0, or a negative code, which ps_merge returns, having changed nothing.
+ * Called on the transaction's thread; must not call the store's functions. */
+struct ps_merged;
+typedef int (*ps_merge_fn)(void *arg, const struct ps_slice *old, struct ps_slice operand,
+                           struct ps_merged *result);
+/* Room for a result of just so many bytes; NULL: no memory, or over PS_MAX_VALUE. */
+void *ps_merged_room(struct ps_merged *result, size_t len);
+/* Registers it, for as long as the store is open. PS_EXISTS: the name has one; PS_LIMIT. */
+int ps_merge_register(struct ps_store *store, const char *name, ps_merge_fn fn, void *arg);
+
 /* ---- statistics ----------------------------------------------------------------------------- */
 
 /* A tree's pages, in memory or in the file; its physical size is their sum times the page size. */
@@ -475,6 +542,11 @@ struct ps_stat {
      * writer waited for the helper to write */
     uint64_t file_runs, file_run_bytes, file_runs_rebuilt, file_runs_read, run_pieces_verified,
         file_run_waits;
+    /* values compressed when they were put, those that would not become smaller, bytes saved;
+     * values decompressed for readers; merges: of those, results written over what was there, put
+     * as any value, and written over what was in the log of the transaction already */
+    uint64_t values_compressed, values_incompressible, bytes_compressed_away, values_decompressed;
+    uint64_t merge_ops, merge_ops_in_place, merge_ops_by_put, merge_ops_folded;
     /* slots given memory by the helper, ahead of the writer, and by the writer, who came first */
     uint64_t slots_populated_ahead, slots_populated_late, helper_wakeups;
 };

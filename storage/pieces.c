@@ -116,6 +116,7 @@ int txn_log(struct ps_txn *txn, uint8_t op, ps_tree tree, struct ps_slice key,
     struct group *group = txn->group;
     txn->changed = true;
     txn->changes++;
+    txn->folds.epoch++;
     group->nops++;
     store->stat.bytes_changed += key.len + value.len;
     if (txn->replay || ps_get_durability(store) == PS_NONE) {
@@ -230,6 +231,7 @@ static int pieces_write_more(struct ps_txn *txn, struct ps_slice more)
     uint64_t n = txn->group->ops.n + more.len;
     txn->reserved_log -= txn->reserved_log < n ? txn->reserved_log : n;
     txn->group->ops.n = 0;
+    txn->folds.epoch++;
     return 0;
 }
 

@@ -17,6 +17,7 @@
 #include <sys/random.h>
 
 #include "storage/store.h"
+#include "storage/tree_options.h"
 
 /* ---- metas ----------------------------------------------------------------------------------- */
 
@@ -153,11 +154,19 @@ static int parse_catalogue(struct ps_store *store, struct state *state, const ui
         }
         t->name = name_intern(store, (struct ps_slice){at + 5, at[4]});
         at += 5 + at[4];
-        t->level = *at++;
+        t->level = *at & ~LEVEL_OPTIONS;
+        bool has_options = (*at++ & LEVEL_OPTIONS) != 0;
         memcpy(&t->root, at, 24);
         at += 24;
         if (t->name == NULL) {
             return PS_NOMEM;
+        }
+        if (has_options) {
+            if (end - at < 1 || end - at < 1 + *at ||
+                tree_options_read(store, (struct ps_slice){at + 1, *at}, t) != 0) {
+                return catalogue_bad(store, fault, "impossible options of a tree");
+            }
+            at += 1 + *at;
         }
         if (name_is_taken(state, id, t->name)) {
             return catalogue_bad(store, fault, "a tree name twice");

@@ -15,8 +15,10 @@
  * Threads: the opening one, with the token. A crash changes nothing: recovery begins again.
  */
 #include "storage/age.h"
+#include "storage/change.h"
 #include "storage/node.h"
 #include "storage/replay_op.h"
+#include "storage/tree_options.h"
 
 #define BATCH_OPS    65536u
 #define WARM_FROM    4096u /* operations: fewer are not worth a thread */
@@ -79,6 +81,12 @@ static int replay_one(struct ps_txn *txn, const struct replay_op *op)
     case OP_PUT:
         rc = ps_put(txn, op->tree, op->key, op->value);
         break;
+    case OP_PUT_ENCODED:
+        rc = put_encoded(txn, op->tree, op->key, op->value);
+        break;
+    case OP_OPTIONS:
+        rc = tree_options_replay(txn, op->tree, op->key);
+        break;
     case OP_DELETE:
         rc = ps_delete(txn, op->tree, op->key);
         break;
@@ -139,6 +147,7 @@ static void warmer_end(struct warmer *w)
 {
     if (w->runs) {
         pthread_join(w->thread, NULL);
+        decoded_free(&w->view.decoded);
     }
 }
 
@@ -148,7 +157,7 @@ static int replay_range(struct ps_txn *txn, struct replay_op *ops, size_t from, 
     int rc = 0;
     while (rc == 0 && from < to) {
         size_t end = from;
-        while (end < to && (ops[end].op == OP_PUT || ops[end].op == OP_DELETE)) {
+        while (end < to && (op_is_put(ops[end].op) || ops[end].op == OP_DELETE)) {
             end++;
         }
         qsort(ops + from, end - from, sizeof *ops, compare_ops);

@@ -49,7 +49,7 @@ const uint8_t *replay_op_read(const uint8_t *at, const uint8_t *end, struct repl
     if (op->op == OP_SAVEPOINT) {
         return at;
     }
-    if (op->op < OP_PUT || op->op > OP_DELETE_RANGE || (op_is_mark(op->op) && at == end)) {
+    if (op->op < OP_PUT || op->op > OP_OPTIONS || (op_is_mark(op->op) && at == end)) {
         *wanted = op_is_mark(op->op);
         return NULL;
     }
@@ -65,6 +65,11 @@ const uint8_t *replay_op_read(const uint8_t *at, const uint8_t *end, struct repl
     at = get_slice(at, end, &op->key, wanted);
     if (at != NULL && op_has_value(op->op)) {
         at = get_slice(at, end, &op->value, wanted);
+    }
+    uint64_t len;
+    if (at != NULL && op->op == OP_PUT_ENCODED && !encoded_length(op->value, &len)) {
+        *wanted = 0;
+        return NULL;
     }
     return at;
 }

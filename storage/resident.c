@@ -206,9 +206,9 @@ static int value_at(const struct descent *d, const struct page *leaf, unsigned i
                     struct ps_slice *value)
 {
     struct run_ref run;
-    node_value(leaf, i, value, &run);
+    bool encoded = node_value(leaf, i, value, &run);
     if (run.ref == 0) {
-        return 0;
+        return encoded ? VALUE_ENCODED : 0;
     }
     if (d->residency != NULL && !residency_run(d->residency, &run)) {
         return PS_WOULDWAIT;
@@ -219,7 +219,7 @@ static int value_at(const struct descent *d, const struct page *leaf, unsigned i
     const uint8_t *data;
     int rc = run_data(d->store, &run, &data);
     *value = (struct ps_slice){data, run.len};
-    return rc;
+    return rc == 0 && encoded ? VALUE_ENCODED : rc;
 }
 
 static int arrive(const struct descent *d, const struct page *parent, unsigned at,
@@ -237,7 +237,7 @@ static int arrive(const struct descent *d, const struct page *parent, unsigned a
     return exact ? value_at(d, leaf, i, value) : PS_NOTFOUND;
 }
 
-static int descend(const struct descent *d, const struct ps_view *view, ps_tree tree,
+static int go_down(const struct descent *d, const struct ps_view *view, ps_tree tree,
                    struct ps_slice *value)
 {
     const struct state *state = view_state(view);
@@ -260,6 +260,13 @@ static int descend(const struct descent *d, const struct ps_view *view, ps_tree 
         node_child(p, at, &child);
         parent = p;
     }
+}
+
+static int descend(const struct descent *d, struct ps_view *view, ps_tree tree,
+                   struct ps_slice *value)
+{
+    int rc = go_down(d, view, tree, value);
+    return rc == VALUE_ENCODED ? store_decode(d->store, &view->decoded, value) : rc;
 }
 
 int ps_probe(struct ps_view *view, ps_tree tree, struct ps_slice key, size_t write,

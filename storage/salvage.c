@@ -13,6 +13,7 @@
 #include <stdarg.h>
 
 #include "storage/salvage.h"
+#include "storage/tree_options.h"
 
 #define TXN_OPS   20000u
 #define TXN_BYTES (UINT64_C(8) << 20)
@@ -109,6 +110,18 @@ int salvage_tree(struct salvage *s, struct ps_slice name, size_t *tree)
     s->trees.at[s->trees.n++] = made;
     s->report->trees++;
     return 0;
+}
+
+int salvage_known_tree(struct salvage *s, const struct tree_root *t, size_t *tree)
+{
+    struct ps_tree_options options;
+    int rc = salvage_tree(s, (struct ps_slice){t->name->bytes, t->name->len}, tree);
+    rc = rc == 0 ? running(s) : rc;
+    if (rc == 0) {
+        tree_options_of(s->from, t, &options);
+        rc = failed(s, ps_tree_set(s->txn, s->trees.at[*tree].made, &options));
+    }
+    return rc;
 }
 
 int salvage_put(struct salvage *s, size_t tree, struct ps_slice key, struct ps_slice value,
@@ -234,6 +247,7 @@ static void forget(struct salvage *s)
     vec_free(&s->holes);
     vec_free(&s->trees);
     free(s->keybuf[0][0]);
+    decoded_free(&s->decoded);
     free(s->marks);
     free(s->owners);
     if (s->state != NULL) {

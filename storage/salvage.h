@@ -61,6 +61,7 @@ struct salvage {
     size_t lost_and_found; /* tree for what fits nowhere, + 1; 0: not made */
     struct ps_txn *txn;
     uint64_t txn_ops, txn_bytes;
+    struct decoded decoded;
 };
 
 /* A finding about a place of the old file (page 0: about none). */
@@ -78,6 +79,8 @@ int salvage_catalogue(struct salvage *s);
 
 /* salvage.c: the new store. */
 int salvage_tree(struct salvage *s, struct ps_slice name, size_t *tree);
+/* One that the catalogue has, with its options. */
+int salvage_known_tree(struct salvage *s, const struct tree_root *t, size_t *tree);
 int salvage_put(struct salvage *s, size_t tree, struct ps_slice key, struct ps_slice value,
                 bool if_absent);
 /* Commits once enough has been gathered; `now`: in any case. */

@@ -12,6 +12,7 @@
 #include "storage/log_internal.h"
 #include "storage/log_ops.h"
 #include "storage/salvage.h"
+#include "storage/tree_options.h"
 
 struct applier {
     struct salvage *s;
@@ -61,10 +62,26 @@ static int create(struct salvage *s, const struct replay_op *op)
     return rc;
 }
 
+/* A value that was compressed: as the new tree's options want it. */
+static int put_decoded(struct salvage *s, ps_tree made, const struct replay_op *op)
+{
+    struct ps_slice value = op->value;
+    int rc = store_decode(s->from, &s->decoded, &value);
+    if (rc == PS_CORRUPT) {
+        char text[80];
+        salvage_finding(s, 0, "the log: the value of key '%s' does not decompress: it is lost",
+                        salvage_key(op->key, text));
+        s->report->lost_values++;
+        return 0;
+    }
+    return rc == 0 ? ps_put(s->txn, made, op->key, value) : rc;
+}
+
 /* A dropped tree is emptied, and removed when all is done (if it is still empty then): so rolling
  * back needs no undoing in the list of trees. */
 static int change(struct salvage *s, const struct replay_op *op)
 {
+    struct ps_tree_options options;
     size_t tree;
     int rc = tree_of(s, op->tree, &tree);
     if (rc != 0) {
@@ -75,6 +92,13 @@ static int change(struct salvage *s, const struct replay_op *op)
     switch (op->op) {
     case OP_PUT:
         rc = ps_put(s->txn, made, op->key, op->value);
+        break;
+    case OP_PUT_ENCODED:
+        rc = put_decoded(s, made, op);
+        break;
+    case OP_OPTIONS:
+        rc = tree_options_parse(op->key, &options);
+        rc = rc == 0 ? ps_tree_set(s->txn, made, &options) : rc;
         break;
     case OP_DELETE:
         rc = ps_delete(s->txn, made, op->key);

@@ -29,12 +29,24 @@ static void take_run(struct salvage *s, const struct run_ref *run)
     }
 }
 
+static int lost_value(struct salvage *s, size_t tree, struct ps_slice key, page_ref page,
+                      uint64_t bytes)
+{
+    char text[80];
+    struct ps_fault fault;
+    ps_last_fault(s->from, &fault);
+    salvage_finding(s, page, "%s: the value of key '%s' of tree '%.*s' is lost, %" PRIu64 " bytes",
+                    fault.what, salvage_key(key, text), s->trees.at[tree].name_len,
+                    s->trees.at[tree].name, bytes);
+    s->report->lost_values++;
+    return 0;
+}
+
 /* One entry of a leaf; what cannot be read of it is a finding. */
 static int take_entry(struct salvage *s, size_t tree, const struct page *p, unsigned i,
                       bool if_absent)
 {
     struct node_entry e;
-    char text[80];
     struct ps_fault fault;
     if (node_read(s->from, p, i, s->keybuf[0][0], &e) != 0) {
         ps_last_fault(s->from, &fault);
@@ -49,16 +61,15 @@ static int take_entry(struct salvage *s, size_t tree, const struct page *p, unsi
     if (e.value_run.ref != 0) {
         const uint8_t *data;
         if (run_data(s->from, &e.value_run, &data) != 0) {
-            ps_last_fault(s->from, &fault);
-            salvage_finding(s, e.value_run.ref,
-                            "%s: the value of key '%s' of tree '%.*s' is lost, %" PRIu64 " bytes",
-                            fault.what, salvage_key(e.key, text), s->trees.at[tree].name_len,
-                            s->trees.at[tree].name, e.value_run.len);
-            s->report->lost_values++;
-            return 0;
+            return lost_value(s, tree, e.key, e.value_run.ref, e.value_run.len);
         }
         take_run(s, &e.value_run);
         e.value = (struct ps_slice){data, (size_t)e.value_run.len};
+    }
+    size_t stored = e.value.len;
+    int rc = e.encoded ? store_decode(s->from, &s->decoded, &e.value) : 0;
+    if (rc != 0) {
+        return rc == PS_NOMEM ? rc : lost_value(s, tree, e.key, p->number, stored);
     }
     return salvage_put(s, tree, e.key, e.value, if_absent);
 }
@@ -292,7 +303,7 @@ static int name_root(struct salvage *s, page_ref ref, size_t *tree)
         s->renewed[owner - 1] = true;
         salvage_finding(s, ref, "the root of a newer version of tree '%.*s' than the catalogue has",
                         t->name->len > 80 ? 80 : t->name->len, t->name->bytes);
-        int rc = salvage_tree(s, (struct ps_slice){t->name->bytes, t->name->len}, tree);
+        int rc = salvage_known_tree(s, t, tree);
         if (rc == 0) {
             s->trees.at[*tree].old = (ps_tree)(owner - 1);
             s->trees.at[*tree].known = true;
@@ -335,7 +346,7 @@ static int named_trees(struct salvage *s)
         if (t->name == NULL || s->renewed[i]) {
             continue;
         }
-        rc = salvage_tree(s, (struct ps_slice){t->name->bytes, t->name->len}, &tree);
+        rc = salvage_known_tree(s, t, &tree);
         if (rc == 0) {
             s->trees.at[tree].old = i;
             s->trees.at[tree].known = true;

@@ -50,6 +50,7 @@ void snapshot_fini(struct ps_snapshot *snap)
 {
     struct ps_store *store = snap->view.store;
     ps_snapshot_reset(snap);
+    decoded_free(&snap->view.decoded);
     vec_free(&snap->places);
     pthread_mutex_lock(&store->mu);
     store->reader_info[snap->slot].taken = false;
@@ -94,6 +95,7 @@ void ps_snapshot_reset(struct ps_snapshot *snap)
         move_undo(snap);
     }
     snap->view.state = NULL;
+    decoded_trim(&snap->view.decoded);
     struct reader_slot *slot = &snap->view.store->readers[snap->slot];
     atomic_store_explicit(&slot->mark, 0, memory_order_relaxed);
     watch_reader(snap->view.store->watch, snap->slot, 0);

@@ -101,6 +101,7 @@ void ps_stats(struct ps_store *store, struct ps_stat *stat)
         atomic_load(&store->data_written) + space_written_bytes(&store->space);
     stat->losses = atomic_load(&store->lost.ended);
     stat->pages_verified = atomic_load(&store->pages_verified);
+    stat->values_decompressed = atomic_load(&store->values_decompressed);
     stat->residency_checks = atomic_load(&store->residency_checks);
     stat->probes_would_wait = atomic_load(&store->probes_would_wait);
     stat->paths_touched = atomic_load(&store->paths_touched);

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "storage/merge.h"
 #include "storage/store.h"
 
 #define DEFAULT_DIRTY   (UINT64_C(256) << 20)
@@ -83,6 +84,8 @@ static struct ps_store *store_alloc(const char *dir, const struct ps_options *op
     store->dir = strdup(dir);
     store->file_path = join(dir, "pando.db");
     store->listing = calloc(READER_SLOTS, sizeof *store->listing);
+    store->operators = merge_table();
+    store->noperators = merge_nbuiltins;
     size_t readers = READER_SLOTS * sizeof *store->readers;
     if (posix_memalign((void **)&store->readers, 64, readers) != 0) {
         store->readers = NULL;
@@ -468,7 +471,7 @@ int ps_open(const char *dir, const struct ps_options *options, struct ps_store *
     struct ps_store *store = store_alloc(dir, options);
     bool unwatched = store != NULL && IMAGE_ANONYMOUS && store->image == NULL;
     if (store == NULL || store->readers == NULL || store->listing == NULL ||
-        store->file_path == NULL || unwatched) {
+        store->operators == NULL || store->file_path == NULL || unwatched) {
         return PS_NOMEM;
     }
     int rc = open_all(store, &report, fault);
@@ -589,6 +592,11 @@ static void release_memory(struct ps_store *store)
         free(store->keys[i]);
     }
     free(store->items);
+    free(store->operators);
+    encoder_free(&store->encoder);
+    decoded_free(&store->merging);
+    decoded_free(&store->txn.view.decoded);
+    decoded_free(&store->internal_txn.view.decoded);
     free(store->readers);
     free(store->listing);
     image_free(store->image);

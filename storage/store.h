@@ -36,6 +36,8 @@
 #include <stdatomic.h>
 
 #include "storage/arena.h"
+#include "storage/encode.h"
+#include "storage/fold.h"
 #include "storage/fresh.h"
 #include "storage/helper.h"
 #include "storage/image.h"
@@ -61,6 +63,9 @@ struct tree_root {
     struct child root;            /* ref 0: empty */
     const struct tree_name *name; /* NULL: no such tree */
     uint8_t level;                /* of the root page */
+    uint8_t compression;          /* enum ps_compression */
+    uint8_t merge;                /* its operator's number in this process (merge.h); 0: none */
+    uint32_t compress_over;
 };
 
 /* A state: immutable once executed. Memory comes from a pool and stays a state for the life of the
@@ -124,6 +129,7 @@ struct ps_view {
     uint64_t losses;              /* that had ended when its reading began (lost.h) */
     uint64_t moves;               /* a snapshot's moves so far: cursors compare */
     struct ps_cursor *cursors;    /* a snapshot's open ones */
+    struct decoded decoded;       /* what it has read of compressed values */
 };
 
 struct ps_snapshot {
@@ -162,6 +168,7 @@ struct ps_txn {
     int lost;                   /* why its log is not there: it can only be aborted */
     unsigned nsavepoints;
     struct savepoint savepoints[PS_MAX_SAVEPOINTS];
+    struct folds folds;
 };
 
 #define READER_SLOTS (PS_MAX_SNAPSHOTS + 1u) /* one is the checkpoint's */
@@ -217,6 +224,7 @@ struct ps_store {
     struct reader_slot *readers;
     _Atomic unsigned readers_high;
     _Atomic uint64_t snapshot_retries, pages_verified, file_runs_read, run_pieces_verified;
+    _Atomic uint64_t values_decompressed;
     _Atomic uint64_t residency_checks, probes_would_wait, paths_touched, neighbours_touched;
     _Atomic uint64_t published_seq;
     _Atomic uint64_t file_pages;   /* in the file: references beyond are damage */
@@ -277,6 +285,10 @@ struct ps_store {
     uint8_t *keys[4];        /* a page each: putting keys together */
     uint8_t *items;          /* redistribution (rebuild.c) */
     size_t items_room;
+    struct encoder encoder;           /* what is put, compressed */
+    struct decoded merging;           /* what a merge begins with */
+    struct merge_operator *operators; /* merge.h */
+    uint32_t noperators;              /* mu */
 
     /* groups and publication: under mu */
     struct group *groups, *groups_last; /* oldest first; published ones until harvested */
@@ -504,6 +516,9 @@ int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay);
 /* It starts (again) from the newest executed state. Its cursors find their place anew: the pages
  * they stood on may be gone. */
 int txn_restart(struct ps_store *store, struct ps_txn *txn);
+/* A path was copied and nothing changed after all: one without changes is as it was when it began,
+ * so that it may wait for room. */
+int txn_forget(struct ps_txn *txn);
 /* The transaction's stamp becomes a new one. */
 void txn_advance(struct ps_txn *txn);
 /* Slots that are its own and that no savepoint needs. */
@@ -574,6 +589,8 @@ enum {
     OP_ROLLBACK = 7,
     OP_RELEASE = 8,
     OP_DELETE_RANGE = 9, /* key and value are the bounds; no value: all from the key on */
+    OP_PUT_ENCODED = 10, /* as a put; the value is as it is stored (encode.h) */
+    OP_OPTIONS = 11,     /* of a tree, in place of a key (tree_options.h) */
 };
 
 static inline bool op_is_mark(uint8_t op)
@@ -581,9 +598,14 @@ static inline bool op_is_mark(uint8_t op)
     return op >= OP_SAVEPOINT && op <= OP_RELEASE;
 }
 
+static inline bool op_is_put(uint8_t op)
+{
+    return op == OP_PUT || op == OP_PUT_ENCODED;
+}
+
 static inline bool op_has_value(uint8_t op)
 {
-    return op == OP_PUT || op == OP_DELETE_RANGE;
+    return op_is_put(op) || op == OP_DELETE_RANGE;
 }
 
 /* Gathers an operation that was carried out. */
@@ -598,6 +620,12 @@ void pieces_abandon(struct ps_txn *txn);
 /* Bytes of log that must be left when what is reserved was written, for ending without a commit. */
 uint64_t pieces_spare(const struct ps_txn *txn);
 
+/* ---- lookups (lookup.c) -----------------------------------------------------------------------
+ */
+
+/* As ps_get; VALUE_ENCODED: the value as it is stored (encode.h). */
+int view_get(struct ps_view *view, ps_tree tree, struct ps_slice key, struct ps_slice *value);
+
 /* ---- trees (tree.c, tree_balance.c, tree_range.c, rebuild.c)
  * ---------------------------------------------- */
 
@@ -611,8 +639,21 @@ struct path {
 struct put {
     struct ps_slice key, value;
     struct run_ref key_run, value_run;
+    bool encoded; /* the value is as it is to be stored (encode.h) */
 };
 
+/* Where a key is, or would be, in a leaf that is the transaction's own. */
+struct put_place {
+    struct tree_root *root;
+    struct path path;
+    unsigned index;
+    bool exact;
+};
+
+/* Owns the path to a key of a tree that is not empty. An error may leave it half done. */
+int tree_place(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct put_place *place);
+/* Puts an entry there. */
+int tree_put_at(struct ps_txn *txn, struct put_place *place, const struct put *put);
 int tree_put(struct ps_txn *txn, ps_tree tree, const struct put *put);
 /* The leaf that a key belongs to; PS_NOTFOUND: the tree is empty. */
 int tree_leaf(struct ps_store *store, const struct tree_root *root, struct ps_slice key,

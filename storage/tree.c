@@ -143,6 +143,7 @@ static int replace(struct ps_txn *txn, struct tree_root *root, struct path *path
     struct run_ref old = e.value_run;
     e.value = put->value;
     e.value_run = put->value_run;
+    e.encoded = put->encoded;
     rc = make_runs(txn, &e);
     if (rc == 0 && old.ref != 0) {
         rc = run_drop(txn, &old);
@@ -209,40 +210,57 @@ int tree_long_separators(struct ps_txn *txn, ps_tree tree, struct ps_slice key, 
     return 0;
 }
 
+static ALWAYS_INLINE int place_key(struct ps_txn *txn, ps_tree tree, struct ps_slice key,
+                                   struct put_place *place)
+{
+    place->root = &txn->state->trees[tree];
+    int rc = path_own(txn, place->root, key, 0, &place->path);
+    if (rc == 0) {
+        rc =
+            node_search(txn->view.store, place->path.page[0], key, 0, &place->index, &place->exact);
+    }
+    return rc != 0 ? rc : view_end(&txn->view, 0); /* keys in runs were compared */
+}
+
+static ALWAYS_INLINE int put_at(struct ps_txn *txn, struct put_place *place, const struct put *put)
+{
+    struct path *path = &place->path;
+    if (place->exact) {
+        PS_ASSERT(put->key_run.ref == 0);
+        bool done = put->value_run.ref == 0 &&
+                    node_overwrite(path->page[0], place->index, put->value, put->encoded);
+        return done ? 0 : replace(txn, place->root, path, place->index, put);
+    }
+    struct node_entry e = {.key = put->key,
+                           .key_run = put->key_run,
+                           .value = put->value,
+                           .value_run = put->value_run,
+                           .encoded = put->encoded};
+    int rc = make_runs(txn, &e);
+    if (rc != 0) {
+        return rc;
+    }
+    path_add(path, place->root, 1, e.key_run.ref != 0 || e.value_run.ref != 0);
+    return node_put(txn, place->root, path, 0, place->index, &e);
+}
+
+int tree_place(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct put_place *place)
+{
+    return place_key(txn, tree, key, place);
+}
+
+int tree_put_at(struct ps_txn *txn, struct put_place *place, const struct put *put)
+{
+    return put_at(txn, place, put);
+}
+
 int tree_put(struct ps_txn *txn, ps_tree tree, const struct put *put)
 {
-    struct ps_store *store = txn->view.store;
     struct tree_root *root = &txn->state->trees[tree];
-    struct path path;
+    struct put_place place;
     int rc = root->root.ref == 0 ? new_root(txn, root) : 0;
-    if (rc == 0) {
-        rc = path_own(txn, root, put->key, 0, &path);
-    }
-    unsigned i;
-    bool exact;
-    if (rc == 0) {
-        rc = node_search(store, path.page[0], put->key, 0, &i, &exact);
-    }
-    if (rc != 0) {
-        return rc;
-    }
-    rc = view_end(&txn->view, 0); /* keys in runs were compared */
-    if (rc != 0) {
-        return rc;
-    }
-    if (exact) {
-        PS_ASSERT(put->key_run.ref == 0);
-        bool done = put->value_run.ref == 0 && node_overwrite(path.page[0], i, put->value);
-        return done ? 0 : replace(txn, root, &path, i, put);
-    }
-    struct node_entry e = {
-        .key = put->key, .key_run = put->key_run, .value = put->value, .value_run = put->value_run};
-    rc = make_runs(txn, &e);
-    if (rc != 0) {
-        return rc;
-    }
-    path_add(&path, root, 1, e.key_run.ref != 0 || e.value_run.ref != 0);
-    return node_put(txn, root, &path, 0, i, &e);
+    rc = rc == 0 ? place_key(txn, tree, put->key, &place) : rc;
+    return rc == 0 ? put_at(txn, &place, put) : rc;
 }
 
 int tree_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)

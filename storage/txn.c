@@ -20,7 +20,9 @@ static void txn_reset(struct ps_txn *txn)
     txn->nsavepoints = 0;
     txn->changed = txn->replay = txn->whole = false;
     txn->in_pieces = false;
+    decoded_trim(&txn->view.decoded);
     txn->lost = 0;
+    txn->folds.epoch++;
     txn->changes = 0;
     txn->error = 0;
     txn->reserved_log = 0;
@@ -48,6 +50,15 @@ int txn_restart(struct ps_store *store, struct ps_txn *txn)
     return state_copy(txn->state, store->tip);
 }
 
+int txn_forget(struct ps_txn *txn)
+{
+    struct ps_store *store = txn->view.store;
+    PS_ASSERT(!txn->changed && txn->nsavepoints == 0);
+    txn_undo(store, txn->group, 0, 0, 0);
+    txn->own_slots = 0;
+    return txn_restart(store, txn);
+}
+
 int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay)
 {
     txn_reset(txn);
@@ -65,7 +76,8 @@ int txn_open(struct ps_store *store, struct ps_txn *txn, bool replay)
         }
         return rc;
     }
-    txn->view = (struct ps_view){.store = store,
+    txn->view = (struct ps_view){.decoded = txn->view.decoded,
+                                 .store = store,
                                  .state = txn->state,
                                  .txn = txn,
                                  .mark = &never_ended,
@@ -364,6 +376,7 @@ int ps_savepoint_rollback(struct ps_txn *txn)
     if (s->marked && ps_rule(RULE_MARKS_OF_SAVEPOINTS)) {
         (void)pieces_mark(txn, OP_ROLLBACK, txn->nsavepoints);
     }
+    txn->folds.epoch++;
     txn->group->nops = s->nops;
     txn->own_slots = s->own_slots;
     txn->state->ntrees = s->ntrees;

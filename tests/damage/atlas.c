@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "storage/node.h"
+#include "storage/tree_options.h"
 
 uint64_t atlas_at(const struct atlas *atlas, page_ref page)
 {
@@ -92,13 +93,15 @@ static void walk_catalogue(struct atlas *atlas)
     at += 4;
     for (uint32_t i = 0; i < trees; i++) {
         at += 5 + at[4];
-        unsigned level = *at++;
+        bool has_options = (*at & LEVEL_OPTIONS) != 0;
+        unsigned level = *at++ & ~LEVEL_OPTIONS;
         struct child root;
         memcpy(&root, at, sizeof root);
         if (root.ref != 0) {
             walk(atlas, &root, level, (uint64_t)(at - atlas->image->files[0].bytes), run->ref);
         }
         at += sizeof root;
+        at += has_options ? 1 + *at : 0;
     }
 }
 

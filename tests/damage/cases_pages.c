@@ -67,15 +67,37 @@ static void run_in_cell(struct damages *d, enum damage_class class, const char *
     }
 }
 
+static uint64_t run_data_at(const struct damages *d, const struct run_ref *run)
+{
+    uint64_t head = run_head_pages(run->len, d->atlas->page_shift);
+    return run_is_long(run->len) ? head << d->atlas->page_shift : PAGE_HEADER;
+}
+
+/* Its head, and the bytes that follow. */
+static void compressed_value(struct damages *d, uint64_t at)
+{
+    damage_number(d, DAMAGE_LEAF, "algorithm of a compressed value", 0, at, 1);
+    damage_number(d, DAMAGE_LEAF, "length of a compressed value", 0, at + 1, 4);
+    damage_number(d, DAMAGE_LEAF, "a compressed value's beginning", 0, at + 5, 4);
+    damage_number(d, DAMAGE_LEAF, "a compressed value's bytes", 0, at + 12, 8);
+}
+
 static void leaf_cell(struct damages *d, const struct place *p, const struct page *page, unsigned i)
 {
     uint64_t at = atlas_at(d->atlas, p->page) + node_offsets(page)[i];
     damage_number(d, DAMAGE_LEAF, "leaf cell's key length", 0, at, 2);
     damage_number(d, DAMAGE_LEAF, "leaf cell's value length", 0, at + 2, 2);
     struct run_ref key, value;
+    struct ps_slice stored;
     node_runs(page, i, &key, &value);
     run_in_cell(d, DAMAGE_LEAF, "key", &key, at, p);
     run_in_cell(d, DAMAGE_LEAF, "value", &value, at, p);
+    if (node_value(page, i, &stored, &value)) {
+        const struct file_bytes *file = &d->atlas->image->files[0];
+        compressed_value(d, value.ref == 0
+                                ? (uint64_t)((const uint8_t *)stored.data - file->bytes)
+                                : atlas_at(d->atlas, value.ref) + run_data_at(d, &value));
+    }
 }
 
 static void branch_cell(struct damages *d, const struct place *p, const struct page *page,

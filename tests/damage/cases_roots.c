@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "storage/tree_options.h"
 #include "tests/damage/cases.h"
 
 /* ---- metas --------------------------------------------------------------------------------------
@@ -110,6 +111,13 @@ static void catalogue_cases(struct damages *d)
             damage_patch(new, 0, root, file + first + 5 + file[first + 4] + 1, 24);
         }
         tree = root + 24;
+        if (file[root - 1] & LEVEL_OPTIONS) {
+            damage_number(d, DAMAGE_CATALOGUE, "length of a tree's options", 0, tree, 1);
+            damage_number(d, DAMAGE_CATALOGUE, "compression of a tree", 0, tree + 1, 1);
+            damage_number(d, DAMAGE_CATALOGUE, "threshold of a tree", 0, tree + 2, 4);
+            damage_number(d, DAMAGE_CATALOGUE, "a tree's operator", 0, tree + 6, 1);
+            tree += 1 + file[tree];
+        }
     }
 }
 

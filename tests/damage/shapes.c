@@ -12,8 +12,9 @@
 
 #define TREES 24u /* numbers that are looked at */
 
-const char *const shape_names[ALL_SHAPES] = {"plain",   "deep",        "runs", "log",  "pieces",
-                                             "spilled", "large-pages", "wide", "tiny", "tiny-log"};
+const char *const shape_names[ALL_SHAPES] = {"plain",  "deep",    "runs",        "log",
+                                             "pieces", "spilled", "large-pages", "wide",
+                                             "values", "tiny",    "tiny-log"};
 
 uint64_t hash_bytes(const void *data, size_t len)
 {
@@ -95,6 +96,7 @@ struct maker {
     struct ps_txn *txn;
     ps_tree tree[TREES];
     uint8_t *bytes;
+    bool dull; /* what is put can be compressed */
 };
 
 #define BYTES (400u << 10)
@@ -144,7 +146,9 @@ static struct ps_slice bytes_of(struct maker *m, uint64_t what, uint64_t i, size
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
+        x = m->dull ? x & UINT64_C(0x0101010101010101) : x;
         memcpy(m->bytes + k, &x, len - k < 8 ? len - k : 8);
+        x |= UINT64_C(1) << 40;
     }
     return (struct ps_slice){m->bytes, len};
 }
@@ -418,6 +422,51 @@ static void make_wide(struct maker *m)
     finish(m);
 }
 
+static void set_options(struct maker *m, unsigned tree, enum ps_compression how, const char *name)
+{
+    struct ps_tree_options options = {.compression = how, .compress_over = how == PS_LZ4 ? 0 : 70};
+    memcpy(options.merge, name, strlen(name));
+    must(ps_tree_set(m->txn, m->tree[tree], &options) == 0, "options");
+    m->dull = how != PS_UNCOMPRESSED;
+}
+
+/* Compressed values in leaves and both kinds of runs. */
+static void put_compressed(struct maker *m, unsigned tree, unsigned number)
+{
+    static const size_t lens[] = {100, 1500, 20000, 200000};
+    for (unsigned i = 0; i < sizeof lens / sizeof *lens; i++) {
+        char name[32];
+        int n = sprintf(name, "value %u of %zu", number, lens[i]);
+        put(m, tree, (struct ps_slice){name, (size_t)n}, number, lens[i]);
+    }
+}
+
+/* Trees with options, in the file and in the log; values by both algorithms; merges. */
+static void make_values(struct maker *m)
+{
+    int64_t one = 1;
+    begin(m);
+    for (unsigned i = 0; i < 3; i++) {
+        make_tree(m, i);
+        set_options(m, i, (enum ps_compression)((i + 1) % 3), i == 0 ? "append" : "");
+        fill(m, i, 0, 60, 1, 0, 100);
+        put_compressed(m, i, i);
+    }
+    commit(m);
+    checkpoint(m);
+    for (unsigned i = 0; i < 4; i++) {
+        begin(m);
+        set_options(m, 2, (enum ps_compression)(i % 3), "add");
+        put_compressed(m, i % 3, i);
+        for (unsigned k = 0; k < 5; k++) {
+            struct ps_slice key = {"counter", 7}, operand = {&one, sizeof one};
+            must(ps_merge(m->txn, m->tree[2], key, operand) == 0, "merge");
+        }
+        commit_known(m);
+    }
+    finish(m);
+}
+
 /* Three levels, and each kind of run. */
 static void make_tiny(struct maker *m)
 {
@@ -427,6 +476,11 @@ static void make_tiny(struct maker *m)
     make_tree(m, 0);
     make_tree(m, 1);
     fill(m, 0, 0, 90, 1, 400, 100);
+    set_options(m, 1, PS_LZ4, "max");
+    put_compressed(m, 1, 1);
+    set_options(m, 0, PS_ZSTD, "");
+    put_compressed(m, 0, 2);
+    m->dull = false;
     put(m, 0, (struct ps_slice){"short run", 9}, 1, 5000);
     put(m, 0, (struct ps_slice){"long run", 8}, 2, 70000);
     for (unsigned i = 0; i < 6; i++) {
@@ -456,6 +510,11 @@ static void make_tiny_log(struct maker *m)
             put(m, 1, (struct ps_slice){"k", 1}, 1, 10);
         } else if (i == 4) {
             must(ps_tree_drop(m->txn, m->tree[3]) == 0, "drop");
+        } else if (i == 5) {
+            set_options(m, 0, PS_ZSTD, "min");
+            put(m, 0, (struct ps_slice){"zstd", 4}, 1, 300);
+            set_options(m, 0, PS_LZ4, "min");
+            put(m, 0, (struct ps_slice){"lz4", 3}, 1, 300);
         }
         commit_known(m);
         if (i == 2) {
@@ -469,8 +528,8 @@ static void make_tiny_log(struct maker *m)
 void shape_make(unsigned i, const char *dir, struct shape *shape)
 {
     static void (*const makers[ALL_SHAPES])(struct maker *) = {
-        make_plain,   make_deep,        make_runs, make_log,  make_pieces,
-        make_spilled, make_large_pages, make_wide, make_tiny, make_tiny_log};
+        make_plain,       make_deep, make_runs,   make_log,  make_pieces,  make_spilled,
+        make_large_pages, make_wide, make_values, make_tiny, make_tiny_log};
     memset(shape, 0, sizeof *shape);
     shape->name = shape_names[i];
     shape->options = (struct ps_options){

@@ -37,7 +37,7 @@ struct shape {
     unsigned ndigests; /* of every state from the checkpoint to the end */
 };
 
-#define SHAPES     8u
+#define SHAPES     9u
 #define TINY       SHAPES /* small ones, for fuzzing: trees and runs; a log */
 #define TINY_LOG   (SHAPES + 1u)
 #define ALL_SHAPES (SHAPES + 2u)

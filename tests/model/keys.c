@@ -155,8 +155,10 @@ struct ps_slice random_value(struct rng *rng, uint32_t page_size, uint64_t rare,
                              unsigned char buffer[MODEL_MAX_VALUE + 8])
 {
     size_t len = value_size(rng, page_size, rare);
+    unsigned dull = rng_one_in(rng, 2) ? 8 : 1; /* words in a row that are the same */
+    uint64_t word = 0;
     for (size_t i = 0; i < len; i += 8) {
-        uint64_t word = rng_next(rng);
+        word = i / 8 % dull == 0 ? rng_next(rng) : word;
         memcpy(buffer + i, &word, 8);
     }
     return (struct ps_slice){buffer, len};

@@ -121,7 +121,7 @@ void map_free(struct map *map)
 
 void map_create(struct map *map, int tree, ps_tree id)
 {
-    map->tree[tree] = (struct map_tree){true, id, table_new(0)};
+    map->tree[tree] = (struct map_tree){.exists = true, .id = id, .table = table_new(0)};
 }
 
 void map_drop(struct map *map, int tree)
@@ -196,12 +196,19 @@ static bool tables_equal(const struct table *a, const struct table *b)
     return true;
 }
 
+bool options_equal(const struct ps_tree_options *a, const struct ps_tree_options *b)
+{
+    return a->compression == b->compression && a->compress_over == b->compress_over &&
+           strcmp(a->merge, b->merge) == 0;
+}
+
 bool map_equal(const struct map *a, const struct map *b)
 {
     for (int i = 0; i < MAP_TREES; i++) {
         if (a->tree[i].exists != b->tree[i].exists)
             return false;
-        if (a->tree[i].exists && !tables_equal(a->tree[i].table, b->tree[i].table))
+        if (a->tree[i].exists && (!tables_equal(a->tree[i].table, b->tree[i].table) ||
+                                  !options_equal(&a->tree[i].options, &b->tree[i].options)))
             return false;
     }
     return true;

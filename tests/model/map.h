@@ -30,6 +30,7 @@ struct map_tree {
     bool exists;
     ps_tree id;          /* the engine's number */
     struct table *table; /* NULL: the tree does not exist */
+    struct ps_tree_options options;
 };
 
 struct map {
@@ -55,6 +56,7 @@ size_t table_below(const struct table *table, struct ps_slice key, bool equal);
 /* The entry with this key, or NULL. */
 struct entry *table_find(const struct table *table, struct ps_slice key);
 /* Whether both states hold the same trees with the same entries. */
+bool options_equal(const struct ps_tree_options *a, const struct ps_tree_options *b);
 bool map_equal(const struct map *a, const struct map *b);
 
 #endif

@@ -360,8 +360,10 @@ void compare_all(struct round *r, const struct side *side)
 {
     read_names(r, side);
     for (int i = 0; i < MAP_TREES; i++) {
-        if (side->map->tree[i].exists)
-            compare_tree(r, side, i);
+        if (!side->map->tree[i].exists)
+            continue;
+        compare_options(r, side, i);
+        compare_tree(r, side, i);
     }
     r->progress->tally[TALLY_full_comparisons]++;
 }

@@ -149,6 +149,8 @@ static const struct operation {
     {"reserve", op_reserve, 500},
     {"bulk", op_bulk, 300},
     {"trees", op_trees, 400},
+    {"options", op_options, 250},
+    {"merge", op_merge, 4000},
     {"clear", op_clear, 100},
     {"delete a range", op_delete_range, 700},
     {"hold a snapshot", op_hold, 600},

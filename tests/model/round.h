@@ -98,6 +98,7 @@ struct round {
     uint64_t told_published;
     bool told_failure, told_backwards;
 
+    unsigned char merged[2 * MODEL_MAX_VALUE];
     unsigned char key[MODEL_MAX_KEY], low[MODEL_MAX_KEY], high[MODEL_MAX_KEY],
         value[MODEL_MAX_VALUE + 8];
 };
@@ -144,6 +145,10 @@ void op_trees(struct round *r);
 void make_trees(struct round *r); /* all of the round's that are missing */
 void change_put(struct round *r, int tree, struct ps_slice key, struct ps_slice value);
 void change_delete(struct round *r, int tree, struct ps_slice key);
+/* What to do about an answer of PS_BUSY or PS_TXNFULL: true to try again, in a new transaction. */
+bool make_way(struct round *r, int rc, const char *call, uint64_t bytes);
+/* A change took so much of what was reserved. */
+void use_reservation(struct round *r, uint64_t bytes);
 void op_savepoint(struct round *r);
 void op_reserve(struct round *r);
 void op_walker(struct round *r);
@@ -160,6 +165,11 @@ void read_split(struct round *r, const struct side *side, int tree);
 void op_bulk(struct round *r);
 /* Lets a write to the log fail while a large transaction runs, which is then lost. */
 void lose_transaction(struct round *r);
+
+/* ---- values.c */
+void op_options(struct round *r);
+void op_merge(struct round *r);
+void compare_options(struct round *r, const struct side *side, int tree);
 
 /* ---- states.c */
 void history_push(struct round *r, uint64_t seq, const struct map *map);

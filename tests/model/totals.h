@@ -26,6 +26,9 @@
     X(deleted_in_ranges)          \
     X(splits_of_ranges)           \
     X(trees_made)                 \
+    X(options_set)                \
+    X(merges_done)                \
+    X(merges_refused)             \
     X(trees_dropped)              \
     X(waiting_commits)            \
     X(started_commits)            \
@@ -55,7 +58,7 @@ enum tally {
         TALLY_COUNT
 };
 
-#define STAT_MAX 72
+#define STAT_MAX 96
 
 struct progress {
     uint64_t operations; /* done in this round */

@@ -144,7 +144,7 @@ bool make_way(struct round *r, int rc, const char *call, uint64_t bytes)
     round_fail(r, "%s answered %d (%s)", call, rc, ps_strerror(rc));
 }
 
-static void use_reservation(struct round *r, uint64_t bytes)
+void use_reservation(struct round *r, uint64_t bytes)
 {
     if (r->reserved_ops == 0 || bytes > r->reserved_bytes) {
         r->reserved_ops = r->reserved_bytes = 0;

@@ -25,6 +25,7 @@ struct value {
 struct state {
     uint64_t seq;
     uint32_t exists[STATE_TREES];
+    uint32_t options[STATE_TREES]; /* state_options */
     struct value at[STATE_TREES][STATE_KEYS];
 };
 
@@ -34,6 +35,11 @@ enum keys { KEYS_SHORT, KEYS_PREFIX, KEYS_LONG, KEY_SHAPES };
 struct ps_slice state_key(enum keys keys, unsigned number, unsigned char buffer[KEY_ROOM]);
 struct ps_slice state_value(const struct value *value, unsigned char buffer[VALUE_ROOM]);
 struct ps_slice state_tree(unsigned tree);
+
+/* What a tree may have as options; 0: none. All others have the operator STATE_OPERATOR. */
+#define STATE_OPTIONS  4
+#define STATE_OPERATOR "take-operand"
+const struct ps_tree_options *state_options(unsigned options);
 
 /* The states of a round in the order of their making; they live until it ends. */
 struct states {

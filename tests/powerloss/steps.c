@@ -137,8 +137,10 @@ static unsigned pick_tree(struct work *w, const struct state *s)
 static int make_tree(struct work *w, struct ps_txn *txn, struct state *s, unsigned tree)
 {
     int rc = ps_tree_create(txn, state_tree(tree), &w->ids[tree]);
-    if (rc == 0)
+    if (rc == 0) {
         s->exists[tree] = 1;
+        s->options[tree] = 0;
+    }
     return rc;
 }
 
@@ -146,9 +148,11 @@ static int put(struct work *w, struct ps_txn *txn, struct state *s, unsigned tre
                struct value value)
 {
     int rc = s->exists[tree] ? 0 : make_tree(w, txn, s, tree);
-    if (rc == 0)
-        rc = ps_put(txn, w->ids[tree], state_key(w->config.keys, number, w->key),
-                    state_value(&value, w->value));
+    struct ps_slice key = state_key(w->config.keys, number, w->key);
+    if (rc == 0 && w->config.options)
+        rc = values_put(w, txn, s, tree, key, &value);
+    else if (rc == 0)
+        rc = ps_put(txn, w->ids[tree], key, state_value(&value, w->value));
     if (rc == 0)
         s->at[tree][number] = value;
     return rc;
@@ -212,6 +216,7 @@ static int empty_tree(struct work *w, struct ps_txn *txn, struct state *s)
     if (rc == 0) {
         memset(s->at[tree], 0, sizeof s->at[tree]);
         s->exists[tree] = s->exists[tree] && !drop;
+        s->options[tree] = drop ? 0 : s->options[tree];
     }
     return rc;
 }

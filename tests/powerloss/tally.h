@@ -53,7 +53,11 @@
     X(relinks, true)                    \
     X(fresh_pages_mapped, true)         \
     X(fresh_pages_freed, true)          \
-    X(checkpoints_in_recovery, true)
+    X(checkpoints_in_recovery, true)    \
+    X(options_set, true)                \
+    X(merges, true)                     \
+    X(merges_folded, true)              \
+    X(values_compressed, true)
 
 struct tally {
 #define FIELD(name, required) uint64_t name;

@@ -68,6 +68,7 @@ struct config config_make(uint64_t seed, uint64_t round, enum shape shape)
     if (shape == SHAPE_ANY && rng_one_in(&rng, 5))
         shape = SHAPE_EVEN;
     c.shape = shape;
+    c.options = shape == SHAPE_ANY && round % 3 == 1;
     if (shape == SHAPE_EVEN) {
         c.keys = KEYS_SHORT;
         c.failures = true;
@@ -164,6 +165,7 @@ void work_open(struct work *w, uint64_t low)
     if (rc)
         work_failed(w, "store-opens", "opening answered %d (%s): %s at %llu: %s", rc,
                     ps_strerror(rc), fault.file, (unsigned long long)fault.offset, fault.what);
+    values_register(w);
     uint64_t seq = ps_published(w->store);
     const struct state *state = judge(w, seq, low, recovery.created);
     const char *wrong = compare(w, state);
@@ -288,6 +290,8 @@ static void count_store(struct work *w)
     t->relinks += stat.relinks;
     t->fresh_pages_mapped += stat.fresh_mapped;
     t->fresh_pages_freed += stat.fresh_freed;
+    t->values_compressed += stat.values_compressed;
+    t->merges_folded += stat.merge_ops_folded;
     t->threads_held_up += recorder_held(w->rec);
 }
 

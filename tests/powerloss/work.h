@@ -44,6 +44,7 @@ struct config {
     bool own_checkpoints; /* the engine makes some by itself */
     enum shape shape;
     bool bulk, long_values, failures, kills, snapshots, levels;
+    bool options; /* trees get some, and values are merged */
 };
 
 struct held {

@@ -20,4 +20,10 @@ void work_join(struct work *w); /* waits for that checkpoint */
 void work_release(struct work *w, struct held *held);
 void work_next_life(struct work *w);
 
+/* values.c: a put, in a tree with options or one that gets some, also as a merge; and the operator
+ * that it needs. */
+int values_put(struct work *w, struct ps_txn *txn, struct state *s, unsigned tree,
+               struct ps_slice key, struct value *value);
+void values_register(struct work *w);
+
 #endif

@@ -91,7 +91,8 @@ static void a_commit_that_ends_within_an_operation_is_damage(void **state)
 
 static void impossible_operations_are_damage(void **state)
 {
-    static const uint8_t none[] = {0, 0, 0}, beyond[] = {10, 0, 0},
+    static const uint8_t none[] = {0, 0, 0}, beyond[] = {12, 0, 0},
+                         plain[] = {10, 0, 1, 'k', 6, 4, 1, 0, 0, 0, 0},
                          tree[] = {2, 0xff, 0xff, 0xff, 0};
     static const uint8_t endless[] = {2,    0xff, 0xff, 0xff, 0xff, 0xff,
                                       0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
@@ -99,10 +100,9 @@ static void impossible_operations_are_damage(void **state)
     const struct {
         const uint8_t *at;
         size_t len;
-    } cases[] = {{none, sizeof none},
-                 {beyond, sizeof beyond},
-                 {tree, sizeof tree},
-                 {endless, sizeof endless},
+    } cases[] = {{none, sizeof none},   {beyond, sizeof beyond},
+                 {plain, sizeof plain}, /* a value that is said to be compressed */
+                 {tree, sizeof tree},   {endless, sizeof endless},
                  {huge, sizeof huge}};
     (void)state;
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {

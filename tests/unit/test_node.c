@@ -212,7 +212,7 @@ static void change_one(struct pair *t)
     }
     struct ps_slice value = {m->value, m->value_len + !same};
     bool inline_value = m->value_run.ref == 0;
-    assert_int_equal(node_overwrite(t->page, i, value), same && inline_value);
+    assert_int_equal(node_overwrite(t->page, i, value, false), same && inline_value);
     if (!inline_value) {
         m->value_run.ref += 3;
         node_set_runs(t->page, i, 0, m->value_run.ref);

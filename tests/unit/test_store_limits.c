@@ -490,6 +490,46 @@ static void there_may_be_256_stores_in_a_process_and_no_more(void **state)
         assert_int_equal(ps_close(stores[i], false), 0);
 }
 
+static int take_operand(void *arg, const struct ps_slice *old, struct ps_slice operand,
+                        struct ps_merged *result)
+{
+    (void)arg;
+    (void)old;
+    memcpy(ps_merged_room(result, operand.len), operand.data, operand.len);
+    return 0;
+}
+
+/* Those that are built in are among them. */
+static void there_may_be_64_operators_with_names_of_63_bytes(void **state)
+{
+    struct fixture *f = *state;
+    char name[PS_MAX_MERGE_NAME + 2];
+    unsigned made = 0;
+    int rc = 0;
+    memset(name, 'n', sizeof name);
+    name[PS_MAX_MERGE_NAME + 1] = 0;
+    assert_int_equal(ps_merge_register(f->store, name, take_operand, NULL), PS_INVALID);
+    name[PS_MAX_MERGE_NAME] = 0;
+    for (; rc == 0; made += rc == 0) {
+        snprintf(name, 5, "%04u", made);
+        name[4] = 'n';
+        rc = ps_merge_register(f->store, name, take_operand, NULL);
+    }
+    assert_int_equal(rc, PS_LIMIT);
+    assert_int_equal(made + 6, PS_MAX_MERGES);
+    struct ps_txn *txn = fixture_begin(f);
+    struct ps_tree_options options = {.merge = "one-too-many"};
+    struct ps_slice got;
+    assert_int_equal(ps_tree_set(txn, f->tree, &options), PS_LIMIT);
+    memcpy(options.merge, name, sizeof options.merge);
+    memcpy(options.merge, "0000", 4);
+    assert_int_equal(ps_tree_set(txn, f->tree, &options), 0);
+    assert_int_equal(ps_merge(txn, f->tree, text("k"), text("v")), 0);
+    assert_int_equal(ps_get(ps_txn_view(txn), f->tree, text("k"), &got), 0);
+    assert_slice(got, "v");
+    fixture_commit(txn);
+}
+
 /* ---- none is forgotten ----------------------------------------------------------------------- */
 
 static const struct {
@@ -502,6 +542,8 @@ static const struct {
     {"PS_MAX_VALUE", the_longest_value_works_and_one_more_byte_is_too_big},
     {"PS_MAX_SAVEPOINTS", there_may_be_64_savepoints_and_no_more},
     {"PS_MAX_SNAPSHOTS", there_may_be_1024_snapshots_and_no_more},
+    {"PS_MAX_MERGES", there_may_be_64_operators_with_names_of_63_bytes},
+    {"PS_MAX_MERGE_NAME", there_may_be_64_operators_with_names_of_63_bytes},
     {"PS_MAX_STORES", there_may_be_256_stores_in_a_process_and_no_more},
     {"PS_MIN_PAGE_SIZE", pages_have_4096_to_65536_bytes},
     {"PS_MAX_PAGE_SIZE", pages_have_4096_to_65536_bytes},
@@ -532,6 +574,7 @@ static const struct CMUnitTest tests[] = {
     STORE_TEST(there_may_be_4096_trees_and_no_more),
     STORE_TEST(there_may_be_64_savepoints_and_no_more),
     STORE_TEST(there_may_be_1024_snapshots_and_no_more),
+    STORE_TEST(there_may_be_64_operators_with_names_of_63_bytes),
     STORE_TEST(a_transaction_that_fills_its_share_of_the_dirty_memory_goes_on_in_the_file),
     STORE_TEST(a_reservation_larger_than_the_dirty_memory_makes_a_transaction_that_spills),
     STORE_TEST(one_operation_that_the_dirty_memory_cannot_hold_is_told_so),
