@@ -384,13 +384,26 @@ static int place(struct rebuild *r, unsigned k, const struct child *source, stru
     return txn_alloc(r->txn, 1, &child->ref);
 }
 
+/* Whether part 0 is the only source as it is: a leaf without garbage that is left full, when a new
+ * entry goes to a page of its own. */
+static bool first_part_stays(const struct rebuild *r)
+{
+    return r->level == 0 && r->nsources == 1 && r->nparts == 2 && r->bounds[1] == r->n - 1 &&
+           r->items[r->n - 1].override == NEW_ITEM && r->source[0]->dead == 0;
+}
+
 /* Builds all parts in scratch pages, finds what separates them, and gives each its page. */
 static int lay_out(struct rebuild *r, const struct child source[2], uint8_t *sep_keys,
                    struct child parts[MAX_PARTS], struct node_entry seps[MAX_PARTS])
 {
     struct ps_store *store = r->txn->view.store;
     int rc = 0;
-    for (unsigned k = 0; rc == 0 && k < r->nparts; k++) {
+    unsigned from = first_part_stays(r) ? 1 : 0;
+    if (from > 0) {
+        parts[0].count = r->source[0]->count;
+        parts[0].count |= r->source[0]->flags & PAGE_HAS_OVERFLOW ? CHILD_OVERFLOW : 0;
+    }
+    for (unsigned k = from; rc == 0 && k < r->nparts; k++) {
         rc = rebuild_part(r, k, &parts[k]);
         if (rc == 0 && k > 0) {
             uint8_t *key = sep_keys + (k - 1) * key_inline_max(store->page_size);
@@ -400,7 +413,7 @@ static int lay_out(struct rebuild *r, const struct child source[2], uint8_t *sep
     for (unsigned k = 0; rc == 0 && k < r->nparts; k++) {
         rc = place(r, k, source, &parts[k]);
     }
-    for (unsigned k = 0; rc == 0 && k < r->nparts; k++) {
+    for (unsigned k = from; rc == 0 && k < r->nparts; k++) {
         struct page *p = page_mut(store, parts[k].ref);
         memcpy(p, store->scratch[k], store->page_size);
         p->birth = parts[k].birth;

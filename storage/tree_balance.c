@@ -11,6 +11,8 @@
 #include "storage/overflow.h"
 #include "storage/rebuild.h"
 
+#define REFIT_FROM 4u /* entries */
+
 /* Two parts if that is possible anywhere near: the middle, its neighbours, the edges of the new
  * entry (which may be what has no prefix in common with the rest). Otherwise three. */
 static int choose_split(struct rebuild *r, unsigned new_at, bool ascending)
@@ -196,6 +198,16 @@ static int rebuild_in_place(struct ps_txn *txn, struct path *path, unsigned leve
     return rc;
 }
 
+/* A node that began with one entry has no prefix yet, or not the best: where keys are numbers that
+ * rise, for one, all heads are the same zeros, and whole keys are compared. Looked at each time
+ * that the number of entries has doubled. */
+static bool heads_tell_nothing(const struct page *p)
+{
+    unsigned n = p->count;
+    unsigned first = p->kind == PAGE_LEAF ? 0 : 1;
+    return n >= REFIT_FROM && (n & (n - 1)) == 0 && node_heads(p)[first] == node_heads(p)[n - 1];
+}
+
 int node_put(struct ps_txn *txn, struct tree_root *root, struct path *path, unsigned level,
              unsigned i, const struct node_entry *e)
 {
@@ -203,7 +215,8 @@ int node_put(struct ps_txn *txn, struct tree_root *root, struct path *path, unsi
     uint32_t plen = p->prefix_len;
     bool prefixed =
         plen == 0 || (e->key.len >= plen && memcmp(e->key.data, node_prefix(p), plen) == 0);
-    bool done = prefixed && node_gap(p) >= 6 + entry_cell_size(e, level == 0, plen);
+    bool done = prefixed && node_gap(p) >= 6 + entry_cell_size(e, level == 0, plen) &&
+                !heads_tell_nothing(p);
     int rc = 0;
     if (done) {
         node_insert(p, i, e);
