@@ -8,19 +8,13 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "tests/support/paths.h"
+
 /* Operations from which a path must have been taken: else the test has not shown what it is there
  * to show. What needs other threads, or failing system calls, is not here. */
 enum { NEVER = 0, USUAL = 50000, RARE = 500000, VERY_RARE = 2000000 };
 
-static const struct path {
-    const char *name;
-    size_t offset;
-    uint64_t from;
-} paths[] = {
-#define PATH(field, from)                             \
-    {                                                 \
-#field, offsetof(struct ps_stat, field), from \
-    }
+static const struct path paths[] = {
     PATH(commits, USUAL),
     PATH(checkpoints, USUAL),
     PATH(checkpoint_pages, USUAL),
@@ -64,7 +58,6 @@ static const struct path {
     PATH(file_runs_rebuilt, VERY_RARE),
     PATH(file_runs_read, USUAL),
     PATH(run_pieces_verified, USUAL),
-#undef PATH
 };
 
 #define PATHS (sizeof paths / sizeof *paths)
@@ -73,10 +66,7 @@ static_assert(OP_KINDS <= TOTALS_OPERATIONS, "there is room for every operation"
 
 void totals_add_store(struct totals *t, struct ps_store *store)
 {
-    struct ps_stat stat;
-    ps_stats(store, &stat);
-    for (size_t i = 0; i < PATHS; i++)
-        t->paths[i] += *(const uint64_t *)((const char *)&stat + paths[i].offset);
+    paths_add_store(paths, PATHS, t->paths, store);
 }
 
 void totals_add(struct totals *sum, const struct totals *t)
@@ -93,7 +83,6 @@ void totals_add(struct totals *sum, const struct totals *t)
 
 unsigned totals_print(const struct totals *sum, uint64_t operations)
 {
-    unsigned missing = 0;
     printf("NOTE operations:");
     for (size_t i = 0; i < OP_KINDS; i++)
         printf(" %s %llu", op_names[i], (unsigned long long)sum->operations[i]);
@@ -102,16 +91,8 @@ unsigned totals_print(const struct totals *sum, uint64_t operations)
         "%llu",
         (unsigned long long)sum->full_scans, (unsigned long long)sum->replayed,
         (unsigned long long)sum->busy, (unsigned long long)sum->full);
-    printf("\nNOTE paths of the engine:");
-    for (size_t i = 0; i < PATHS; i++)
-        printf(" %s %llu", paths[i].name, (unsigned long long)sum->paths[i]);
     printf("\n");
-    for (size_t i = 0; i < PATHS; i++) {
-        if (paths[i].from && operations >= paths[i].from && sum->paths[i] == 0) {
-            printf("FAILED the path '%s' was never taken\n", paths[i].name);
-            missing++;
-        }
-    }
+    unsigned missing = paths_print(paths, PATHS, sum->paths, operations);
     for (size_t i = 0; i < OP_KINDS; i++) {
         if (operations >= USUAL && sum->operations[i] == 0) {
             printf("FAILED the operation '%s' was never done\n", op_names[i]);

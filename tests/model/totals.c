@@ -6,21 +6,15 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "tests/support/paths.h"
+
 /* Operations from which a path must have been taken. */
 enum { NEVER = 0, USUAL = 50000, RARE = 200000 };
 
 /* The engine's path counters. A required one that stays at 0 fails the suite: the test then has
  * not shown what it is there to show. What needs readers in other threads, or another suite's
  * faults, is printed only. */
-static const struct path {
-    const char *name;
-    size_t offset;
-    uint64_t from;
-} paths[] = {
-#define PATH(field, from)                             \
-    {                                                 \
-#field, offsetof(struct ps_stat, field), from \
-    }
+static const struct path paths[] = {
     PATH(commits, USUAL),
     PATH(checkpoints, USUAL),
     PATH(checkpoint_pages, USUAL),
@@ -84,7 +78,6 @@ static const struct path {
     PATH(snapshot_retries, NEVER),
     PATH(snapshots_asked, NEVER),
     PATH(snapshot_move_failures, NEVER),
-#undef PATH
 };
 
 #define PATHS (sizeof paths / sizeof *paths)
@@ -98,10 +91,7 @@ static const char *const tally_names[] = {
 
 void totals_add_store(struct progress *progress, struct ps_store *store)
 {
-    struct ps_stat stat;
-    ps_stats(store, &stat);
-    for (size_t i = 0; i < PATHS; i++)
-        progress->stat[i] += *(const uint64_t *)((const char *)&stat + paths[i].offset);
+    paths_add_store(paths, PATHS, progress->stat, store);
 }
 
 void totals_add(struct progress *sum, const struct progress *round)
@@ -114,19 +104,10 @@ void totals_add(struct progress *sum, const struct progress *round)
 
 unsigned totals_print(const struct progress *sum, uint64_t operations)
 {
-    unsigned missing = 0;
     printf("NOTE operations:");
     for (size_t i = 0; i < TALLY_COUNT; i++)
         printf(" %s %llu", tally_names[i], (unsigned long long)sum->tally[i]);
-    printf("\nNOTE paths of the engine:");
-    for (size_t i = 0; i < PATHS; i++)
-        printf(" %s %llu", paths[i].name, (unsigned long long)sum->stat[i]);
     printf("\n");
-    for (size_t i = 0; i < PATHS; i++) {
-        if (paths[i].from && operations >= paths[i].from && sum->stat[i] == 0) {
-            printf("FAILED the path '%s' was never taken\n", paths[i].name);
-            missing++;
-        }
-    }
+    unsigned missing = paths_print(paths, PATHS, sum->stat, operations);
     return missing;
 }
