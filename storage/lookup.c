@@ -45,19 +45,27 @@ int ps_tree_name(struct ps_view *view, ps_tree tree, struct ps_slice *name)
     return 0;
 }
 
+/* The value of a run, if it is in one; VALUE_ENCODED: as it is stored. */
+static __attribute__((noinline)) int value_elsewhere(struct ps_store *store,
+                                                     const struct run_ref *run, bool encoded,
+                                                     struct ps_slice *value)
+{
+    int rc = 0;
+    if (run->ref != 0) {
+        const uint8_t *data;
+        rc = run_data(store, run, &data);
+        *value = (struct ps_slice){data, run->len};
+    }
+    return rc == 0 && encoded ? VALUE_ENCODED : rc;
+}
+
 /* The value of entry i of a leaf; VALUE_ENCODED: as it is stored. */
-static int value_of(struct ps_store *store, const struct page *leaf, unsigned i,
-                    struct ps_slice *value)
+static ALWAYS_INLINE int value_of(struct ps_store *store, const struct page *leaf, unsigned i,
+                                  struct ps_slice *value)
 {
     struct run_ref run;
     bool encoded = node_value(leaf, i, value, &run);
-    if (unlikely(run.ref != 0)) {
-        const uint8_t *data;
-        int rc = run_data(store, &run, &data);
-        *value = (struct ps_slice){data, run.len};
-        return rc != 0 ? rc : encoded ? VALUE_ENCODED : 0;
-    }
-    return encoded ? VALUE_ENCODED : 0;
+    return unlikely(run.ref != 0 || encoded) ? value_elsewhere(store, &run, encoded, value) : 0;
 }
 
 static ALWAYS_INLINE int get(struct ps_view *view, ps_tree tree, struct ps_slice key,
@@ -203,7 +211,9 @@ static ALWAYS_INLINE bool step(struct ps_store *store, struct flight *f,
     int rc = search_node(store, f, &landed, residency);
     if (rc != 0 || landed) {
         f->lookup->rc = rc;
-        *encoded |= rc > 0;
+        if (unlikely(rc > 0)) {
+            *encoded = true;
+        }
         return false;
     }
     return true;
