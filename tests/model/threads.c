@@ -172,6 +172,13 @@ static void delete_rows_before(struct bank *b, struct ps_txn *txn, uint64_t coun
     changed(b, ps_delete_range(txn, b->tree[2], NULL, &end, 0, &deleted), "ps_delete_range");
 }
 
+/* Another compression from now on: readers meet values stored in every way. */
+static void change_options(struct bank *b, struct ps_txn *txn, struct rng *rng)
+{
+    struct ps_tree_options options = {.compression = (enum ps_compression)rng_below(rng, 3)};
+    changed(b, ps_tree_set(txn, b->tree[rng_below(rng, 4)], &options), "ps_tree_set");
+}
+
 /* One transaction's changes; the counter it writes. */
 static void write_changes(struct bank *b, struct ps_txn *txn, struct rng *rng, uint64_t counter)
 {
@@ -198,6 +205,8 @@ static void write_changes(struct bank *b, struct ps_txn *txn, struct rng *rng, u
         delete_rows_before(b, txn, counter - ROWS + 1);
     if (rng_one_in(rng, LONG_ONE_IN))
         write_long(b, txn, rng, counter);
+    if (rng_one_in(rng, 16))
+        change_options(b, txn, rng);
 }
 
 /* The next write of the log fails: what is not published then is dropped, and begins again. */
@@ -405,11 +414,13 @@ static uint64_t run_plan(struct bank *b, const char *base)
         printf(" %s %llu", acts[i].name, (unsigned long long)b->acts[i]);
     printf(
         "; checkpoints %llu relinks %llu slot_waits %llu snapshot_retries %llu spilled_pages %llu "
-        "file_runs %llu states_dropped %llu\n",
+        "file_runs %llu states_dropped %llu values_decompressed %llu\n",
         (unsigned long long)stat.checkpoints, (unsigned long long)stat.relinks,
         (unsigned long long)stat.slot_waits, (unsigned long long)stat.snapshot_retries,
         (unsigned long long)stat.spilled_pages, (unsigned long long)stat.file_runs,
-        (unsigned long long)stat.states_dropped);
+        (unsigned long long)stat.states_dropped, (unsigned long long)stat.values_decompressed);
+    if (stat.values_decompressed == 0 && b->commits >= 300)
+        bank_fail("no value was decompressed in %llu commits", (unsigned long long)b->commits);
     fflush(stdout);
     close_bank(b, dir);
     fault_vfs_free(b->faults);
