@@ -69,7 +69,9 @@ endif
 PKGS := libevent libevent_pthreads libsystemd
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) jansson 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
-TOOL_LIBS := $(shell pkg-config --libs jansson 2>/dev/null)
+# migrate-from-lmdb and migrate-to-lmdb, where LMDB is installed (LMDB=0: not even then).
+LMDB ?= $(if $(shell pkg-config --exists lmdb 2>/dev/null && echo yes),1,0)
+TOOL_LIBS := $(shell pkg-config --libs jansson 2>/dev/null) $(if $(filter 1,$(LMDB)),-llmdb)
 TEST_LIBS := -lcmocka
 ENGINE_LIBS := -llz4 -lzstd
 
@@ -176,6 +178,10 @@ $(patsubst %.c,$(OBJ)/engine/%.o,$(wildcard storage/log*.c)): CFLAGS += -fno-san
 $(ENGINE_LIB): $(STORAGE_SRC:%.c=$(OBJ)/engine/%.o) $(SOURCES_STAMP)
 	$(archive)
 FUZZ_LOG_OBJ := $(patsubst %.c,$(OBJ)/log/%.o,$(wildcard storage/log*.c))
+endif
+
+ifeq ($(LMDB),1)
+$(OBJ)/tools/tool_migrate.o: CFLAGS += -DWITH_LMDB
 endif
 
 define compile

@@ -18,6 +18,7 @@
 #include "storage/node.h"
 #include "storage/overflow.h"
 #include "storage/store.h"
+#include "storage/walk.h"
 
 #define PROGRESS_PAGES 256u
 
@@ -201,30 +202,6 @@ static void check_child(struct check *c, const struct frame *f, unsigned i, unsi
     sum->overflow = sum->overflow || below.overflow;
 }
 
-/* The children of a branch lie side by side as a rule: each such row is read ahead at once. */
-static void read_ahead(struct check *c, const struct page *p)
-{
-    const struct ps_vfs *vfs = c->store->vfs;
-    page_ref first = 0;
-    uint64_t pages = 0;
-    for (unsigned i = 0; i <= p->count; i++) {
-        struct child child = {0};
-        if (i < p->count) {
-            node_child(p, i, &child);
-        }
-        if (i < p->count && pages > 0 && child.ref == first + pages) {
-            pages++;
-            continue;
-        }
-        if (pages > 1) {
-            vfs->prefetch(vfs->ctx, page_at(c->store, first),
-                          (size_t)pages << c->store->page_shift);
-        }
-        first = child.ref;
-        pages = 1;
-    }
-}
-
 /* The child's page, copied into the frame of its level and sound in itself. */
 static bool take_node(struct check *c, const struct child *child, unsigned level)
 {
@@ -254,7 +231,7 @@ static bool take_node(struct check *c, const struct child *child, unsigned level
     } else {
         c->tree.branches++;
         c->tree.branch_bytes += node_used(f->page, size);
-        read_ahead(c, f->page);
+        walk_read_ahead(c->store, f->page);
     }
     return true;
 }

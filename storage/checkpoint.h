@@ -37,4 +37,10 @@ int checkpoint_write_pages(struct checkpoint *c);
 int checkpoint_write_trees(struct checkpoint *c);
 void checkpoint_free(struct checkpoint *c);
 
+/* The catalogue of a state whose references are in the file: pages of its run, and the image of
+ * that, in zeroed memory; ref->len is set. */
+uint32_t catalogue_pages(struct ps_store *store, const struct state *state);
+void catalogue_image(struct ps_store *store, const struct state *state, uint8_t *run,
+                     struct run_ref *ref);
+
 #endif

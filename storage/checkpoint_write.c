@@ -253,33 +253,27 @@ static int write_node(struct checkpoint *c, struct child *child, unsigned level)
     return note(c, slot, file);
 }
 
-/* The catalogue: u32 trees; for each u32 number, u8 name length, name, u8 level, u64 root,
- * u64 birth, u64 entries (with the overflow bit), its options if there are (tree_options.h). */
-static int write_catalogue(struct checkpoint *c)
+uint32_t catalogue_pages(struct ps_store *store, const struct state *state)
 {
-    struct ps_store *store = c->store;
-    const struct state *state = c->file_state;
-    size_t bytes = PAGE_HEADER + 4;
+    size_t bytes = 4;
     uint8_t options[OPTIONS_MOST];
-    uint32_t trees = 0;
     for (uint32_t i = 0; i < state->ntrees; i++) {
         if (state->trees[i].name != NULL) {
             size_t n = tree_options_write(store, &state->trees[i], options);
             bytes += 4 + 1 + state->trees[i].name->len + 1 + 24 + (n > 0 ? 1 + n : 0);
-            trees++;
         }
     }
-    uint32_t pages = plain_pages(bytes - PAGE_HEADER, store->page_shift);
-    page_ref first = 0;
-    int rc = flush(c);
-    rc = rc == 0 ? take_places(c, pages, &first) : rc;
-    uint8_t *run = rc == 0 ? calloc(pages, store->page_size) : NULL;
-    if (run == NULL) {
-        return rc != 0 ? rc : PS_NOMEM;
-    }
-    uint8_t *at = run + PAGE_HEADER;
-    memcpy(at, &trees, 4);
-    at += 4;
+    return plain_pages(bytes, store->page_shift);
+}
+
+/* The catalogue: u32 trees; for each u32 number, u8 name length, name, u8 level, u64 root,
+ * u64 birth, u64 entries (with the overflow bit), its options if there are (tree_options.h). */
+void catalogue_image(struct ps_store *store, const struct state *state, uint8_t *run,
+                     struct run_ref *ref)
+{
+    uint8_t *at = run + PAGE_HEADER + 4;
+    uint8_t options[OPTIONS_MOST];
+    uint32_t trees = 0;
     for (uint32_t i = 0; i < state->ntrees; i++) {
         const struct tree_root *t = &state->trees[i];
         if (t->name != NULL) {
@@ -296,15 +290,33 @@ static int write_catalogue(struct checkpoint *c)
                 memcpy(at, options, n);
                 at += n;
             }
+            trees++;
         }
     }
+    memcpy(run + PAGE_HEADER, &trees, 4);
     struct page *p = (struct page *)(void *)run;
+    size_t bytes = (size_t)(at - run);
+    ref->len = bytes - PAGE_HEADER;
     p->kind = PAGE_CATALOGUE;
-    p->number = first;
-    p->birth = stamp_of(c->state);
-    p->run_len = bytes - PAGE_HEADER;
+    p->number = ref->ref;
+    p->birth = ref->birth;
+    p->run_len = ref->len;
     p->crc = page_crc(p, bytes);
-    c->catalogue = (struct run_ref){first, p->birth, p->run_len};
+}
+
+static int write_catalogue(struct checkpoint *c)
+{
+    struct ps_store *store = c->store;
+    uint32_t pages = catalogue_pages(store, c->file_state);
+    page_ref first = 0;
+    int rc = flush(c);
+    rc = rc == 0 ? take_places(c, pages, &first) : rc;
+    uint8_t *run = rc == 0 ? calloc(pages, store->page_size) : NULL;
+    if (run == NULL) {
+        return rc != 0 ? rc : PS_NOMEM;
+    }
+    c->catalogue = (struct run_ref){.ref = first, .birth = stamp_of(c->state)};
+    catalogue_image(store, c->file_state, run, &c->catalogue);
     int err =
         data_write(store, run, (size_t)pages << store->page_shift, first << store->page_shift);
     free(run);

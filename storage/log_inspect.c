@@ -250,7 +250,7 @@ int ps_log_read(const char *dir, const struct ps_log_place *from, const struct p
     report->segment_bytes = i.log->segment_size;
     for (size_t k = 0; k < i.log->segment_count; k++)
         show_segment(&i, &i.log->segments[k]);
-    if (i.log->segment_count == 0)
+    if (i.log->segment_count == 0 && (from == NULL || from->position != 0))
         rc = log_fail(fault, PS_CORRUPT, dir, 0, "the log is missing: there is no segment");
     else
         rc = from != NULL ? read_from(&i, from) : read_each(&i);

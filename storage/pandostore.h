@@ -481,6 +481,77 @@ void *ps_merged_room(struct ps_merged *result, size_t len);
 /* Registers it, for as long as the store is open. PS_EXISTS: the name has one; PS_LIMIT. */
 int ps_merge_register(struct ps_store *store, const char *name, ps_merge_fn fn, void *arg);
 
+/* ---- loading in bulk ------------------------------------------------------------------------ */
+
+/*
+ * Fills an empty tree within a transaction: pages are built bottom-up and full, go to the file at
+ * once, and are written once. Nobody sees any of it before the transaction is committed; a crash
+ * before that, or aborting, leaves nothing. The log has the entries as if they were put one by one
+ * (at PS_NONE there is no log: fastest by far, and durable with the next checkpoint).
+ *
+ * From begin to finish or cancel the transaction can do nothing else: all other changes, savepoints
+ * and committing answer PS_INVALID. After an error but PS_INVALID of ps_bulk_put or ps_bulk_finish
+ * the transaction is good for rolling back only, and the bulk for cancelling. Rolling back or
+ * aborting comes after cancelling.
+ */
+struct ps_bulk;
+
+enum ps_bulk_order {
+    PS_SORTED,   /* keys ascend strictly: others are PS_INVALID and change nothing */
+    PS_UNSORTED, /* in any order; the last entry of a key counts. Sorted in `memory` bytes, and in
+                  * files without a name in the store's directory beyond that */
+};
+
+/* PS_EXISTS: the tree has entries. `memory` (for PS_UNSORTED; 0: 64 MiB; at least 64 KiB) bounds
+ * what is gathered before it goes to a file; one entry may be larger. */
+int ps_bulk_begin(struct ps_txn *txn, ps_tree tree, enum ps_bulk_order order, uint64_t memory,
+                  struct ps_bulk **bulk);
+/* Key and value are copied. They must not be what was read in this transaction. */
+int ps_bulk_put(struct ps_bulk *bulk, struct ps_slice key, struct ps_slice value);
+/* Completes the tree and frees the bulk, whatever is returned. *entries may be NULL. */
+int ps_bulk_finish(struct ps_bulk *bulk, uint64_t *entries);
+/* Frees it; the tree is empty as before. What was logged is lost with the transaction, which is
+ * good for rolling back (to a savepoint made before the bulk) or aborting only. */
+void ps_bulk_cancel(struct ps_bulk *bulk);
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+/*
+ * A copy of a state is a data file written from its beginning to its end: trees one after another
+ * in the order of their keys, pages full, none free. What is read is checked on the way, so damage
+ * is never copied. The snapshot should be pinned if others go on writing (ps_snapshot_pin).
+ */
+struct ps_copy_watch {
+    /* Pages of the old state read, of all that may be read; false: stop, with PS_ENDED. From the
+     * calling thread, every few hundred pages, and once when all is read and nothing of the copy is
+     * good yet; may be NULL. */
+    bool (*progress)(void *arg, uint64_t done, uint64_t whole);
+    void *arg;
+};
+struct ps_copy_report {
+    uint64_t trees, entries, pages, bytes; /* of the new file; metas included */
+};
+
+/* Writes the snapshot's state to a file that is open for writing and empty, and syncs it. In an
+ * empty directory, as pando.db, it is a store: one that begins with the snapshot's sequence, and
+ * with an identity of its own. Whether it is all there is for the caller to see to: until this
+ * returns 0 the file has no meta, so nobody takes it for a store. */
+int ps_copy_fd(struct ps_snapshot *snap, int fd, const struct ps_copy_watch *watch,
+               struct ps_copy_report *report);
+
+/* The same as a directory that does not exist yet (or is empty): made under the name DIR.copying,
+ * synced, and then renamed, so that it is there whole or not at all, whatever happens. What an
+ * interrupted copy has left under that name is removed first. PS_EXISTS: there is something in it.
+ * PS_LOCKED: somebody else is copying there. *fault (may be NULL) says what and where. */
+int ps_copy(struct ps_snapshot *snap, const char *dir, const struct ps_copy_watch *watch,
+            struct ps_copy_report *report, struct ps_fault *fault);
+
+/* Copies a store that is not open, and puts the new data file in the place of the old one, which is
+ * gone then: there is either the one or the other, whatever happens. The log is applied first. It
+ * takes room for both. Of the options (may be NULL) vfs and map_size count. */
+int ps_compact(const char *dir, const struct ps_options *options, const struct ps_copy_watch *watch,
+               struct ps_copy_report *report, struct ps_fault *fault);
+
 /* ---- statistics ----------------------------------------------------------------------------- */
 
 /* A tree's pages, in memory or in the file; its physical size is their sum times the page size. */
@@ -549,6 +620,8 @@ struct ps_stat {
     uint64_t merge_ops, merge_ops_in_place, merge_ops_by_put, merge_ops_folded;
     /* slots given memory by the helper, ahead of the writer, and by the writer, who came first */
     uint64_t slots_populated_ahead, slots_populated_late, helper_wakeups;
+    /* loads in bulk: trees, pages built, sorted runs that went to a file */
+    uint64_t bulk_loads, bulk_pages, bulk_sort_runs;
 };
 void ps_stats(struct ps_store *store, struct ps_stat *stat);
 

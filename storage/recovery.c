@@ -220,7 +220,7 @@ static int read_log(struct ps_store *store, struct log_pos *end, struct ps_recov
     struct log_pos from = store->meta.pos;
     struct log_stats stats;
     log_get_stats(store->log, &stats);
-    if (stats.segments == 0) {
+    if (stats.segments == 0 && from.position != 0) { /* 0: a copy, which has none (copy.h) */
         fault_set(fault, PS_CORRUPT, 0, store->dir, from.position,
                   "the log is missing: there is no segment, and a store has at least one");
         return PS_CORRUPT;

@@ -215,5 +215,9 @@ int tool_log(struct tool *tool);
 int tool_dump(struct tool *tool);
 int tool_load(struct tool *tool);
 int tool_salvage(struct tool *tool);
+int tool_copy(struct tool *tool);
+int tool_compact(struct tool *tool);
+int tool_migrate_from_lmdb(struct tool *tool);
+int tool_migrate_to_lmdb(struct tool *tool);
 
 #endif

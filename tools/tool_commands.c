@@ -127,6 +127,67 @@ const struct tool_command tool_commands[] = {
          {"--page-size", "BYTES", "of a store that is made: 4096 (usual) to 65536"}},
     },
     {
+        "copy",
+        "FROM TO",
+        tool_copy,
+        TOOL_BESIDE,
+        "write a store anew into another directory, its pages full",
+        "TO must not exist, or be empty. It is made as TO.copying and renamed when all of it is on "
+        "the\n"
+        "device, so it is there whole or not at all. All that is read is checked; damage is never "
+        "copied.\n"
+        "The log is applied first, as by a start of the server. Beside a running server the newest\n"
+        "checkpoint is copied, without the commits since; so it is with `--checkpoint`.\n",
+        {{"--checkpoint", NULL, "what the newest checkpoint holds; nothing in FROM is changed"},
+         TRIES},
+    },
+    {
+        "compact",
+        "DIRECTORY",
+        tool_compact,
+        TOOL_STOPPED,
+        "write a store's data file anew, its pages full, in place of the old one",
+        "As `copy`, but the new file takes the place of the old one, in one step. There has to be "
+        "room for\n"
+        "both. The log is applied first.\n",
+        {{NULL, NULL, NULL}},
+    },
+    {
+        "migrate-from-lmdb",
+        "FROM TO",
+        tool_migrate_from_lmdb,
+        TOOL_STOPPED,
+        "copy an LMDB environment into a store",
+        "FROM is LMDB's directory, or its file if it was made with MDB_NOSUBDIR; it is only read, "
+        "and may be\n"
+        "in use. Each named database becomes a tree; entries of the unnamed one, if there are any, "
+        "go to\n"
+        "the tree `main`. Databases with duplicate keys (MDB_DUPSORT) are refused. TO is made, or "
+        "is a\n"
+        "store without entries in these trees. All is one transaction: an interrupted migration "
+        "leaves\n"
+        "no entry. Then every entry is read again and compared, and numbers are; status 1 means "
+        "that\n"
+        "something differs.\n",
+        {{"--main", "NAME", "the tree for entries of the unnamed database (main)"},
+         {"--page-size", "BYTES", "of a store that is made: 4096 (usual) to 65536"}},
+    },
+    {
+        "migrate-to-lmdb",
+        "FROM TO",
+        tool_migrate_to_lmdb,
+        TOOL_STOPPED,
+        "copy a store into a new LMDB environment",
+        "TO is the directory, which is made. Each tree becomes a named database. Keys have to have "
+        "1 to\n"
+        "511 bytes (LMDB's limit). The log is applied first. All is one transaction of LMDB; then "
+        "every\n"
+        "entry is read again and compared, and numbers are; status 1 means that something "
+        "differs.\n",
+        {{"--main", "NAME", "this tree goes to the unnamed database"},
+         {"--map-size", "BYTES", "of LMDB's map (4 times the data file, at least 1 GiB)"}},
+    },
+    {
         "salvage",
         "FROM TO",
         tool_salvage,

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.own
 # ---- the program itself -------------------------------------------------------------------------
 
 
-COMMANDS = ["check", "verify", "stat", "log", "dump", "load", "salvage"]
+COMMANDS = ["check", "verify", "stat", "log", "dump", "load", "copy", "compact", "migrate-from-lmdb",
+            "migrate-to-lmdb", "salvage"]
 
 
 def test_its_manual_is_the_one_in_docs():

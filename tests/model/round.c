@@ -148,6 +148,7 @@ static const struct operation {
     {"savepoint", op_savepoint, 3500},
     {"reserve", op_reserve, 500},
     {"bulk", op_bulk, 300},
+    {"refill", op_refill, 100},
     {"trees", op_trees, 400},
     {"options", op_options, 250},
     {"merge", op_merge, 4000},

@@ -75,6 +75,8 @@ static const struct path paths[] = {
     PATH(spilled_again, USUAL),
     PATH(log_pieces_early, USUAL),
     PATH(replayed_pieces, RARE),
+    PATH(bulk_loads, USUAL),
+    PATH(bulk_pages, USUAL),
     PATH(snapshot_retries, NEVER),
     PATH(snapshots_asked, NEVER),
     PATH(snapshot_move_failures, NEVER),

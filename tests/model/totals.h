@@ -37,6 +37,8 @@
     X(transactions_full)          \
     X(whole_transactions)         \
     X(bulk_changes)               \
+    X(refills)                    \
+    X(refills_given_up)           \
     X(transactions_lost)          \
     X(snapshots_held)             \
     X(snapshots_pinned_here)      \
