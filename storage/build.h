@@ -36,7 +36,8 @@ struct build;
 /* NULL: no memory. The functions of `out` are called until build_free(). */
 struct build *build_new(const struct build_out *out);
 void build_free(struct build *build);
-/* The next entry; encoded: so is the value (encode.h). PS_INVALID: its key is not greater than the one before; nothing changed. */
+/* The next entry; encoded: so is the value (encode.h). PS_INVALID: its key is not greater than the
+ * one before; nothing changed. */
 int build_put(struct build *build, struct ps_slice key, struct ps_slice value, bool encoded);
 /* Completes the tree; *root gets root and level (its name is left alone), empty if there were no
  * entries. The build can be used for another tree then. */

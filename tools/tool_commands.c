@@ -136,7 +136,8 @@ const struct tool_command tool_commands[] = {
         "the\n"
         "device, so it is there whole or not at all. All that is read is checked; damage is never "
         "copied.\n"
-        "The log is applied first, as by a start of the server. Beside a running server the newest\n"
+        "The log is applied first, as by a start of the server. Beside a running server the "
+        "newest\n"
         "checkpoint is copied, without the commits since; so it is with `--checkpoint`.\n",
         {{"--checkpoint", NULL, "what the newest checkpoint holds; nothing in FROM is changed"},
          TRIES},
