@@ -122,7 +122,7 @@ static int choose(struct checkpoint *c, bool *work)
     c->state =
         ps_rule(RULE_CHECKPOINT_OF_PUBLISHED) ? store->checkpoint_snap.view.state : store->tip;
     uint64_t stamp = stamp_of(c->state);
-    if (store->file_state != NULL &&
+    if (store->file_state != NULL && space_pages(&store->space) >= store->meta.file_pages &&
         (stamp_of(store->file_state) == stamp ||
          (store->file_state->seq == c->state->seq && roots_in_file(c->state)))) {
         return 0;

@@ -552,6 +552,22 @@ int ps_copy(struct ps_snapshot *snap, const char *dir, const struct ps_copy_watc
 int ps_compact(const char *dir, const struct ps_options *options, const struct ps_copy_watch *watch,
                struct ps_copy_report *report, struct ps_fault *fault);
 
+/* ---- a shorter file --------------------------------------------------------------------------- */
+
+/*
+ * Online compaction: pages at the file's end are copied to free places before them, a few hundred
+ * at a time, beside readers and writers, and the file is cut off behind the last one that is left.
+ * What nobody but a snapshot sees is not moved: as long as it is held it keeps the file as long as
+ * that. Pages do not become fuller by it (ps_compact does that). Checkpoints are made on the way.
+ *
+ * Waits for its turn to write between steps, so not inside a transaction of the calling thread. May
+ * be called from any thread, one at a time (PS_BUSY). What was moved when it stops, or the process
+ * ends, stays moved. PS_ENDED: `progress` (pages moved, of those that lie beyond the length that is
+ * aimed at) said to stop. PS_TXNFULL: dirty memory has no room for a step, since readers hold it.
+ * *freed (may be NULL): bytes that the file is shorter.
+ */
+int ps_shrink(struct ps_store *store, const struct ps_copy_watch *watch, uint64_t *freed);
+
 /* ---- statistics ----------------------------------------------------------------------------- */
 
 /* A tree's pages, in memory or in the file; its physical size is their sum times the page size. */
@@ -622,6 +638,8 @@ struct ps_stat {
     uint64_t slots_populated_ahead, slots_populated_late, helper_wakeups;
     /* loads in bulk: trees, pages built, sorted runs that went to a file */
     uint64_t bulk_loads, bulk_pages, bulk_sort_runs;
+    /* online compaction: steps, pages moved, times that the file was cut off, and pages of that */
+    uint64_t shrink_steps, shrink_moved, shrink_cuts, shrink_cut_pages;
 };
 void ps_stats(struct ps_store *store, struct ps_stat *stat);
 

@@ -113,6 +113,8 @@
       "there is room in the log for a transaction before it executes")                         \
     X(FILE_SPACE_RESERVED, "file-space-reserved",                                              \
       "there is a place in the file for every dirty page")                                     \
+    X(CUT_AFTER_METAS, "file-cut-after-metas",                                                 \
+      "the file is cut off when both metas say that it is so short")                           \
     X(DURABLE_MARKS, "durable-marks",                                                          \
       "records say what was durable, so that damage is told from a torn tail")
 

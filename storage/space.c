@@ -7,27 +7,12 @@
 
 #include "storage/page.h"
 #include "storage/poison.h"
+#include "storage/space_bits.h"
 
 #define SPACE_EXTENT 16u /* pages: smaller pieces cost the device and the page cache more */
 #define SPACE_LONG   64u /* pages: longer runs are looked for across bitmaps */
 #define GROW_MIN     (UINT64_C(1) << 20)
 #define GROW_MAX     (UINT64_C(1) << 26)
-
-static uint64_t chunk_pages(const struct space *space)
-{
-    return ((UINT64_C(1) << space->page_shift) - SPACE_HEADER) * 8;
-}
-
-static bool bit(const uint64_t *map, uint64_t i)
-{
-    return (map[i / 64] >> (i % 64)) & 1;
-}
-
-static void set_bit(uint64_t *map, uint64_t i, bool on)
-{
-    uint64_t mask = UINT64_C(1) << (i % 64);
-    map[i / 64] = on ? map[i / 64] | mask : map[i / 64] & ~mask;
-}
 
 /* Makes the bitmaps reach `pages` pages; those past the file's end count as used. */
 static int cover(struct space *space, uint64_t pages)
@@ -126,6 +111,7 @@ void space_destroy(struct space *space)
         free(space->levels[0].at[i].used);
         free(space->levels[0].at[i].live);
     }
+    vec_free(&space->dropped);
     for (unsigned level = 0; level < SPACE_LEVELS; level++) {
         vec_free(&space->levels[level]);
     }
@@ -294,9 +280,26 @@ static int alloc_long(struct space *space, uint32_t pages, page_ref *first)
     return 0;
 }
 
+/* The lowest pages, and the file grows only if there are none (space_pack). */
+static bool find_lowest(struct space *space, uint32_t min, uint32_t want, page_ref *first,
+                        uint32_t *got)
+{
+    uint64_t tail;
+    if (min > SPACE_LONG) {
+        *got = min;
+        return find_long(space, min, first, &tail);
+    }
+    space->hint = 0;
+    return find(space, min, want, first, got);
+}
+
 static int alloc_locked(struct space *space, uint32_t min, uint32_t want, page_ref *first,
                         uint32_t *got)
 {
+    if (space->packing > 0 && find_lowest(space, min, want, first, got)) {
+        take(space, *first, *got);
+        return 0;
+    }
     if (min > SPACE_LONG) {
         *got = min;
         return alloc_long(space, min, first);
@@ -430,6 +433,21 @@ bool space_is_live(struct space *space, page_ref page)
     return page / per < space->levels[0].n && bit(space->levels[0].at[page / per].live, page % per);
 }
 
+/* Pages of the map that describe nothing any more leave it. */
+static int drop_all(struct space *space, space_extents *freed)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < space->dropped.n; i++) {
+        struct space_extent *e = &space->dropped.at[i];
+        rc = vec_reserve(freed, 1) ? mark(space, e->first, 1, false) : PS_NOMEM;
+        if (rc == 0) {
+            vec_put(freed, *e);
+            e->pages = 0; /* until it is written, or not */
+        }
+    }
+    return rc;
+}
+
 /* Gives every changed page of the map its new place, until no place changes another page. */
 static int place_all(struct space *space, uint64_t stamp, space_extents *freed)
 {
@@ -509,7 +527,8 @@ int space_write(struct space *space, uint64_t stamp, struct space_root *root, sp
     size_t page_size = (size_t)1 << space->page_shift;
     uint8_t *buf = malloc(page_size);
     pthread_mutex_lock(&space->mu);
-    int rc = buf == NULL ? PS_NOMEM : place_all(space, stamp, freed);
+    int rc = buf == NULL ? PS_NOMEM : drop_all(space, freed);
+    rc = rc == 0 ? place_all(space, stamp, freed) : rc;
     for (unsigned level = 0; rc == 0 && level <= space->top; level++) {
         for (size_t i = 0; rc == 0 && i < space->levels[level].n; i++) {
             if (space->levels[level].at[i].moved) {
@@ -533,8 +552,8 @@ int space_write(struct space *space, uint64_t stamp, struct space_root *root, sp
 
 size_t space_map_pages(struct space *space)
 {
-    size_t n = 0;
     pthread_mutex_lock(&space->mu);
+    size_t n = space->dropped.n;
     for (unsigned level = 0; level <= space->top; level++) {
         n += space->levels[level].n;
     }
@@ -552,6 +571,7 @@ void space_written(struct space *space)
             node->moved = false;
         }
     }
+    space->dropped.n = 0;
     space->no_extents = false;
     pthread_mutex_unlock(&space->mu);
 }
@@ -559,6 +579,12 @@ void space_written(struct space *space)
 void space_unwrite(struct space *space)
 {
     pthread_mutex_lock(&space->mu);
+    for (size_t i = 0; i < space->dropped.n; i++) {
+        if (space->dropped.at[i].pages == 0) {
+            (void)mark(space, space->dropped.at[i].first, 1, true);
+            space->dropped.at[i].pages = 1;
+        }
+    }
     for (unsigned level = 0; level <= space->top; level++) {
         for (size_t i = 0; i < space->levels[level].n; i++) {
             struct space_node *node = &space->levels[level].at[i];

@@ -17,6 +17,9 @@
  *     twice, or to a free one, can lead to anything else: that is refused (PS_CORRUPT, and `damage`
  *     is the page), and changes nothing of that page.
  *
+ *  S5 The file is cut off in two steps (space_cut, space_shorten): first its end is nobody's in
+ *     memory, then, when both metas say so, in the file system.
+ *
  * Threads: any; one mutex inside, never taken per operation. A crash leaves the map of the last
  * complete checkpoint.
  */
@@ -66,6 +69,8 @@ struct space {
     _Atomic uint64_t written; /* bytes of maps */
     uint8_t *image;           /* its free pages are poisoned (poison.h); NULL: none are */
     struct watch *watch;      /* told of the map's own pages; NULL: nobody watches */
+    unsigned packing;         /* whoever wants the lowest places, however small */
+    space_extents dropped;    /* pages of the map beyond its end: out of it with the next checkpoint */
     bool no_extents;          /* no run of SPACE_EXTENT pages was found in a whole round */
     _Atomic uint64_t damage;  /* S4: the first page that was refused; 0: none */
 };
@@ -99,6 +104,14 @@ static inline uint64_t space_written_bytes(const struct space *space)
 int space_reserve(struct space *space, uint64_t pages);
 uint64_t space_free_pages(struct space *space);
 uint64_t space_pages(struct space *space); /* in the file */
+
+/* From now on (until as many calls with false) the lowest free pages are given out. */
+void space_pack(struct space *space, bool on);
+/* Takes free pages at the file's end out of it, but for `keep` free ones in all; returns how many.
+ * A checkpoint has to write metas with the new length; then space_shorten() makes it so. */
+uint64_t space_cut(struct space *space, uint64_t keep);
+/* 0 or a negative errno: the file is longer than need be then. */
+int space_shorten(struct space *space);
 
 /* Writes what changed of the map for a checkpoint with this stamp. Old map pages go to `freed`. */
 int space_write(struct space *space, uint64_t stamp, struct space_root *root, space_extents *freed);

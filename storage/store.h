@@ -331,6 +331,7 @@ struct ps_store {
     int64_t checkpoint_not_before; /* after a failure, in ms */
     struct ps_snapshot checkpoint_snap;
     uint64_t meta_stamps[2];
+    _Atomic bool shrinking; /* somebody is (shrink.c) */
     struct state *file_state; /* the last checkpoint's state, all references in the file */
 
     struct helper helper;
@@ -402,7 +403,7 @@ void pages_mapped(struct ps_store *store);
 bool pages_belong(struct ps_store *store, page_ref first, uint64_t pages, uint64_t birth);
 /* PS_CORRUPT: says that two places refer to a page, or none. */
 int page_misplaced(struct ps_store *store, page_ref ref);
-/* The file may have grown: references up to its end are good from now on. */
+/* The file may have grown, or been cut off: references up to its end are good from now on. */
 void file_pages_grew(struct ps_store *store);
 
 /* The page of a child, checked on first use. */

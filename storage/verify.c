@@ -103,10 +103,9 @@ bool pages_belong(struct ps_store *store, page_ref first, uint64_t pages, uint64
 
 void file_pages_grew(struct ps_store *store)
 {
-    uint64_t pages = space_pages(&store->space);
-    uint64_t before = atomic_load_explicit(&store->file_pages, memory_order_relaxed);
-    while (before < pages && !atomic_compare_exchange_weak(&store->file_pages, &before, pages)) {
-    }
+    pthread_mutex_lock(&store->space.mu);
+    atomic_store(&store->file_pages, store->space.pages);
+    pthread_mutex_unlock(&store->space.mu);
 }
 
 /* Damage; unless it is among pages that were lost, or no published state has the page: then it is

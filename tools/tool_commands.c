@@ -151,7 +151,9 @@ const struct tool_command tool_commands[] = {
         "As `copy`, but the new file takes the place of the old one, in one step. There has to be "
         "room for\n"
         "both. The log is applied first.\n",
-        {{NULL, NULL, NULL}},
+        {{"--in-place", NULL,
+          "move pages within the file and cut it off: takes no room, and leaves pages as full as "
+          "they are"}},
     },
     {
         "migrate-from-lmdb",

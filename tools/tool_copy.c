@@ -125,8 +125,45 @@ int tool_copy(struct tool *tool)
     return status;
 }
 
+/* By moving pages within the file (ps_shrink): no room is needed. */
+static int compact_in_place(struct tool *tool)
+{
+    struct ps_options options = {.durability = PS_ALWAYS, .manual_checkpoint = true};
+    struct ps_copy_watch watch = {tool_show_progress, tool};
+    struct ps_fault fault = {0};
+    struct ps_meta metas[2];
+    struct ps_store *store;
+    const char *dir = tool->arguments[0];
+    uint64_t before = bytes_of(dir);
+    int rc = ps_read_metas(dir, metas, NULL, &fault); /* opening would make what is not there */
+    rc = rc == 0 ? ps_open(dir, &options, &store, NULL, &fault) : rc;
+    if (rc != 0) {
+        return fail(tool, dir, rc, &fault);
+    }
+    rc = ps_shrink(store, &watch, NULL);
+    if (rc != 0) {
+        ps_last_fault(store, &fault);
+    }
+    int closed = ps_close(store, rc == 0);
+    tool_end_progress(tool);
+    if (rc != 0 || closed != 0) {
+        return fail(tool, dir, rc != 0 ? rc : closed, &fault);
+    }
+    uint64_t after = bytes_of(dir);
+    if (tool->json) {
+        json_object_update_new(tool->result, json_pack("{s:I, s:I}", "bytes", (json_int_t)after,
+                                                       "bytes_before", (json_int_t)before));
+    } else {
+        printf("%s: %" PRIu64 " bytes, were %" PRIu64 "\n", dir, after, before);
+    }
+    return TOOL_FINE;
+}
+
 int tool_compact(struct tool *tool)
 {
+    if (tool_option(tool, "--in-place", 0) != NULL) {
+        return compact_in_place(tool);
+    }
     struct ps_copy_watch watch = {tool_show_progress, tool};
     struct ps_copy_report report;
     struct ps_fault fault;

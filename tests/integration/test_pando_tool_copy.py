@@ -89,6 +89,15 @@ def test_compacting_makes_the_file_smaller_and_keeps_all(store):
     assert result("check", store)["findings"] == 0
 
 
+def test_compacting_in_place_makes_the_file_shorter_and_keeps_all(store):
+    load(store, {b"main": numbered(10_000, size=90)}, "--replace")
+    expected = read(store)
+    before = size(store)
+    last = result("compact", "--in-place", store)
+    assert last["bytes"] == size(store) < before and last["bytes_before"] == before
+    assert read(store) == expected and result("check", store)["findings"] == 0
+
+
 def killed_at(command, call, number):
     """Runs it, and kills it at one of its calls."""
     done = subprocess.run(["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}",

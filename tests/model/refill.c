@@ -1,7 +1,8 @@
 /*
  * refill.c - a tree emptied and loaded again with what it held, in bulk: the model does not change.
  *
- * In the order of the keys, or backwards to be sorted; now and then given up in the middle.
+ * In the order of the keys, or backwards to be sorted; now and then given up in the middle. And the
+ * file made shorter, which does not change it either.
  */
 #include "tests/model/round.h"
 
@@ -65,4 +66,24 @@ void op_refill(struct round *r)
                    (unsigned long long)entries);
     r->reserved_ops = r->reserved_bytes = 0;
     r->progress->tally[TALLY_refills]++;
+}
+
+static bool go_on(void *arg, uint64_t done, uint64_t whole)
+{
+    struct round *r = arg;
+    if (done > whole)
+        round_fail(r, "shrinking has done %llu of %llu pages", (unsigned long long)done,
+                   (unsigned long long)whole);
+    return !rng_one_in(&r->rng, 20);
+}
+
+void op_shrink(struct round *r)
+{
+    if (r->txn)
+        end_transaction(r, rng_one_in(&r->rng, 4));
+    struct ps_copy_watch watch = {go_on, r};
+    int rc = ps_shrink(r->store, rng_one_in(&r->rng, 2) ? &watch : NULL, NULL);
+    if (rc != 0 && rc != PS_ENDED && rc != PS_TXNFULL) /* held snapshots keep the slots */
+        round_fail(r, "ps_shrink answered %d (%s)", rc, ps_strerror(rc));
+    r->progress->tally[TALLY_shrinks]++;
 }

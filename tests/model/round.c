@@ -149,6 +149,7 @@ static const struct operation {
     {"reserve", op_reserve, 500},
     {"bulk", op_bulk, 300},
     {"refill", op_refill, 100},
+    {"shrink", op_shrink, 60},
     {"trees", op_trees, 400},
     {"options", op_options, 250},
     {"merge", op_merge, 4000},

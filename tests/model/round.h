@@ -164,6 +164,7 @@ void read_split(struct round *r, const struct side *side, int tree);
 /* ---- bulk.c */
 void op_bulk(struct round *r);
 void op_refill(struct round *r);
+void op_shrink(struct round *r);
 /* Lets a write to the log fail while a large transaction runs, which is then lost. */
 void lose_transaction(struct round *r);
 

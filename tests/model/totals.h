@@ -38,6 +38,7 @@
     X(whole_transactions)         \
     X(bulk_changes)               \
     X(refills)                    \
+    X(shrinks)                    \
     X(refills_given_up)           \
     X(transactions_lost)          \
     X(snapshots_held)             \

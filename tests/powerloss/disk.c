@@ -35,16 +35,39 @@ static void add_piece(struct disk_file *file, const struct piece *piece)
     file->pieces[file->n++] = *piece;
 }
 
+static void note_size(struct disk_file *file)
+{
+    if (file->nsizes == DISK_SIZES)
+        file->sizes[DISK_SIZES - 1] = file->seen_len;
+    else
+        file->sizes[file->nsizes++] = file->seen_len;
+}
+
 static void reach(struct disk_file *file, uint64_t end)
 {
     need_room(file, end);
     if (end <= file->seen_len)
         return;
     file->seen_len = end;
-    if (file->nsizes == DISK_SIZES)
-        file->sizes[DISK_SIZES - 1] = end;
-    else
-        file->sizes[file->nsizes++] = end;
+    note_size(file);
+}
+
+/* The file ends here. What was behind is gone, if the cut is on the device; if the file has grown
+ * again by then, zeros are there in its place. */
+static void cut_off(struct disk_file *file, uint64_t end)
+{
+    static const unsigned char zeros[DISK_PAGE];
+    if (end >= file->seen_len)
+        return;
+    for (uint64_t at = end; at < file->seen_len;) {
+        size_t room = DISK_PAGE - at % DISK_PAGE;
+        size_t len = file->seen_len - at < room ? (size_t)(file->seen_len - at) : room;
+        add_piece(file, &(struct piece){at, len, zeros, false});
+        at += len;
+    }
+    memset(file->seen + end, 0, file->room - end);
+    file->seen_len = end;
+    note_size(file);
 }
 
 static struct disk_file *file_of(struct disk *disk, const struct event *event)
@@ -211,6 +234,9 @@ static void do_event(struct disk *disk, const struct event *event)
         break;
     case EV_SIZE:
         reach(file_of(disk, event), event->offset);
+        break;
+    case EV_CUT:
+        cut_off(file_of(disk, event), event->offset);
         break;
     case EV_SYNC:
         sync_file(file_of(disk, event));

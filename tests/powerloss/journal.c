@@ -38,14 +38,14 @@ struct event *journal_add(struct journal *journal, enum event_kind kind, uint32_
 void journal_print(const struct journal *journal, size_t from, size_t to)
 {
     static const char *const names[EV_KINDS] = {
-        "write",    "size",     "sync",        "sync fails", "add",     "remove",  "rename",
+        "write",    "size",     "cut",         "sync",        "sync fails", "add",     "remove",  "rename",
         "sync dir", "make dir", "sync parent", "commit",     "promise", "dropped", "served"};
     for (size_t i = from; i < to && i < journal->n; i++) {
         const struct event *e = &journal->at[i];
         printf("  %zu %s", i, names[e->kind]);
         if (e->kind <= EV_ADD || e->kind == EV_RENAME)
             printf(" file %u", e->file);
-        if (e->kind <= EV_SIZE || event_is_word(e))
+        if (e->kind <= EV_CUT || event_is_word(e))
             printf(" %llu", (unsigned long long)e->offset);
         if (e->kind == EV_WRITE)
             printf("+%zu", e->len);

@@ -21,6 +21,7 @@
 enum event_kind {
     EV_WRITE,       /* bytes at offset; extends the file */
     EV_SIZE,        /* the file reaches to offset at least (fallocate) */
+    EV_CUT,         /* the file ends at offset */
     EV_SYNC,        /* what was done to the file before is on the device */
     EV_SYNC_FAILED, /* it is not, and the system takes it for clean */
     EV_ADD,         /* name: a new, empty file */

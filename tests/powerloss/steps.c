@@ -346,6 +346,18 @@ static void step_checkpoint(struct work *w)
         work_error(w, rc, "ps_checkpoint");
 }
 
+static void step_shrink(struct work *w)
+{
+    uint64_t freed = 0;
+    work_join(w);
+    recorder_waits(w->rec, true);
+    int rc = ps_shrink(w->store, NULL, &freed);
+    recorder_waits(w->rec, false);
+    w->tally->files_cut_off += freed > 0;
+    if (rc && rc != PS_TXNFULL) /* snapshots hold the memory for it */
+        work_error(w, rc, "ps_shrink");
+}
+
 static void step_flush(struct work *w)
 {
     uint64_t seq = line_last(&w->line);
@@ -477,7 +489,7 @@ static const struct step {
 } steps[] = {
     {step_commit, 40}, {step_burst, 12},   {step_checkpoint, 12}, {step_bulk, 12},
     {step_flush, 4},   {step_level, 8},    {step_kill, 4},        {step_failure, 4},
-    {work_reopen, 2},  {step_snapshot, 8},
+    {work_reopen, 2},  {step_snapshot, 8}, {step_shrink, 5},
 };
 
 #define STEPS (sizeof steps / sizeof *steps)

@@ -45,6 +45,7 @@
     X(log_segments_removed, true)       \
     X(log_epochs, true)                 \
     X(file_growths, true)               \
+    X(files_cut_off, true)              \
     X(spilled_pages, true)              \
     X(pieces_written_early, true)       \
     X(file_runs, true)                  \
