@@ -126,7 +126,7 @@ static void check_run(struct check *c, const struct run_ref *run)
     if (run->ref == 0) {
         return;
     }
-    if (run_verify(c->store, run) != 0) {
+    if (run_verify_fully(c->store, run) != 0) {
         finding_of_fault(c);
         if (run->len > PS_MAX_VALUE) {
             return;

@@ -85,6 +85,15 @@ enum ps_durability {
     PS_ALWAYS = 2,   /* on the device */
 };
 
+/* When a page of the file is checked: its checksum, that it is the one its parent means, and all
+ * offsets and lengths in it. */
+enum ps_verify {
+    PS_VERIFY_FIRST_USE = 0, /* after opening, and after it was written; remembered in a bit */
+    PS_VERIFY_NEVER,         /* only that it is the one that is meant: a few loads. For files that
+                              * nobody can have damaged: others may lead readers astray */
+    PS_VERIFY_ALWAYS,        /* at every use: what changes in memory or on the device is noticed */
+};
+
 struct ps_slice {
     const void *data;
     size_t len;
@@ -116,6 +125,7 @@ struct ps_options {
     enum ps_durability durability;
     uint32_t max_recovery_ms; /* checkpoint before replay would take longer. 0: 1000 */
     uint64_t max_snapshot_ms; /* a snapshot held for longer is ended: see below. 0: never */
+    enum ps_verify verify;    /* copies, checks and scrubbing verify everything in any case */
     bool manual_checkpoint;   /* no checkpoint thread: only ps_checkpoint() and when full */
     bool read_only_check;     /* open for pando-tool: recover nothing, write nothing; ps_begin and
                                * ps_set_durability answer PS_INVALID */
@@ -567,6 +577,37 @@ int ps_compact(const char *dir, const struct ps_options *options, const struct p
  * *freed (may be NULL): bytes that the file is shorter.
  */
 int ps_shrink(struct ps_store *store, const struct ps_copy_watch *watch, uint64_t *freed);
+
+/* ---- scrubbing ------------------------------------------------------------------------------- */
+
+/*
+ * Reads everything that the newest state has in the file and checks it, whatever was checked
+ * before, again and again: so damage is found while there still is a copy to go back to. It holds
+ * no snapshot for longer than a step, so it keeps nothing from being reused; trees and keys that
+ * are new meanwhile are met when their turn comes.
+ *
+ * A scrub belongs to one thread at a time; if it was started, to its own, until it is stopped.
+ * ps_scrub_read may be called from any thread at any time.
+ */
+struct ps_scrub;
+struct ps_scrub_report {
+    uint64_t bytes;        /* of the file, read and checked */
+    uint64_t rounds;       /* times that the end was reached */
+    uint64_t findings;     /* pages and runs that are damaged, or could not be read, each time */
+    struct ps_fault fault; /* the last one, with its place */
+};
+
+int ps_scrub_new(struct ps_store *store, struct ps_scrub **scrub);
+/* Stops it, too. Before the store is closed. */
+void ps_scrub_free(struct ps_scrub *scrub);
+/* Goes on for about so many bytes, or to the end of the round: then *end is true, and the next step
+ * begins anew. 0 although there are findings: see the report. */
+int ps_scrub_step(struct ps_scrub *scrub, uint64_t bytes, bool *end);
+/* A thread of its own, that reads so many bytes a second on average (at least 1), a part of a
+ * second's at a time. Each finding is a warning (on_message), too. PS_EXISTS: it has one. */
+int ps_scrub_start(struct ps_scrub *scrub, uint64_t bytes_per_second);
+void ps_scrub_stop(struct ps_scrub *scrub);
+void ps_scrub_read(struct ps_scrub *scrub, struct ps_scrub_report *report);
 
 /* ---- statistics ----------------------------------------------------------------------------- */
 

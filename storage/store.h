@@ -391,7 +391,9 @@ int page_verify(struct ps_store *store, const struct child *child, unsigned leve
  * may be COUNT_UNKNOWN. */
 const char *page_problem(struct ps_store *store, const struct page *p, const struct child *child,
                          unsigned level);
+/* All of a run, as far as options.verify says; _fully: in any case. */
 int run_verify(struct ps_store *store, const struct run_ref *run);
+int run_verify_fully(struct ps_store *store, const struct run_ref *run);
 /* Bytes [from, to) of a long run, but what was checked before. */
 int run_verify_part(struct ps_store *store, const struct run_ref *run, uint64_t from, uint64_t to);
 /* Pages are about to be written by us. */

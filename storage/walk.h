@@ -19,12 +19,16 @@ struct walk {
     int (*entry)(void *arg, struct ps_slice key, struct ps_slice value, bool encoded);
     /* So many pages were read; not 0: the walk ends with that. May be NULL. */
     int (*pages)(void *arg, uint64_t n);
+    /* A page or run could not be read; 0: go on behind it. May be NULL: the walk ends. */
+    int (*unreadable)(void *arg, int rc);
     void *arg;
     uint8_t *rooms[TREE_MAX_LEVELS]; /* a page and a key each */
 };
 
 /* 0, what a callback said, or why a page could not be read. */
 int walk_tree(struct walk *walk, const struct tree_root *root);
+/* From the first key >= `from` on. */
+int walk_tree_from(struct walk *walk, const struct tree_root *root, struct ps_slice from);
 void walk_free(struct walk *walk);
 
 /* The children of a branch lie side by side as a rule: each such row is read ahead at once. */
