@@ -181,7 +181,7 @@ FUZZ_LOG_OBJ := $(patsubst %.c,$(OBJ)/log/%.o,$(wildcard storage/log*.c))
 endif
 
 ifeq ($(LMDB),1)
-$(OBJ)/tools/tool_migrate.o: CFLAGS += -DWITH_LMDB
+$(OBJ)/tools/tool_migrate.o $(OBJ)/tools/tool_migrate_to.o: CFLAGS += -DWITH_LMDB
 endif
 
 define compile

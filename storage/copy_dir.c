@@ -177,7 +177,7 @@ static int copy_to(struct ps_snapshot *snap, const char *dir, const char *made,
 int ps_copy(struct ps_snapshot *snap, const char *dir, const struct ps_copy_watch *watch,
             struct ps_copy_report *report, struct ps_fault *fault)
 {
-    struct ps_fault unused;
+    struct ps_fault unused = {0};
     fault = fault == NULL ? &unused : fault;
     *fault = (struct ps_fault){0};
     *report = (struct ps_copy_report){0};
@@ -251,7 +251,7 @@ int ps_compact(const char *dir, const struct ps_options *given, const struct ps_
                struct ps_copy_report *report, struct ps_fault *fault)
 {
     static const struct ps_options usual;
-    struct ps_fault unused;
+    struct ps_fault unused = {0};
     given = given == NULL ? &usual : given;
     fault = fault == NULL ? &unused : fault;
     *fault = (struct ps_fault){0};

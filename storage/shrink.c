@@ -422,7 +422,7 @@ static int shrink(struct shrink *s)
 int ps_shrink(struct ps_store *store, const struct ps_copy_watch *watch, uint64_t *freed)
 {
     struct shrink s = {.store = store, .watch = watch};
-    uint64_t unused;
+    uint64_t unused = 0;
     freed = freed == NULL ? &unused : freed;
     *freed = 0;
     if (store->options.read_only_check) {

@@ -3,8 +3,6 @@
  *
  * A run in the file: for each entry u64 length of the key, u64 length of the value, the bytes.
  */
-#define SORT_FILE "bulk-sort"
-
 #include "storage/sort.h"
 
 #include <errno.h>
@@ -17,6 +15,7 @@
 #include "storage/page.h"
 #include "storage/vec.h"
 
+#define SORT_FILE    "bulk-sort"
 #define USUAL_MEMORY (UINT64_C(64) << 20)
 #define LEAST_MEMORY (UINT64_C(64) << 10)
 #define LEAST_BUFFER (UINT64_C(4) << 10) /* of a run that is read */
@@ -28,6 +27,11 @@ struct entry {
     uint64_t key_len, value_len;
     uint64_t number; /* of the put: of equal keys the highest counts */
     uint8_t bytes[];
+};
+
+/* Where an entry is. */
+struct place {
+    struct entry *entry;
 };
 
 struct run {
@@ -48,7 +52,7 @@ struct sort {
     uint64_t memory;
     int fd; /* -1: none yet */
     uint64_t end;
-    VEC(struct entry *) entries;
+    VEC(struct place) entries;
     uint64_t bytes, number;
     VEC(struct run) runs;
     uint64_t made;
@@ -72,7 +76,7 @@ struct sort *sort_new(const char *dir, uint64_t memory)
 static void forget_entries(struct sort *s)
 {
     for (size_t i = 0; i < s->entries.n; i++) {
-        free(s->entries.at[i]);
+        free(s->entries.at[i].entry);
     }
     s->entries.n = 0;
     s->bytes = 0;
@@ -121,8 +125,8 @@ static struct ps_slice value_of(const struct entry *e)
 
 static int compare_entries(const void *a, const void *b)
 {
-    const struct entry *x = *(const struct entry *const *)a;
-    const struct entry *y = *(const struct entry *const *)b;
+    const struct entry *x = ((const struct place *)a)->entry;
+    const struct entry *y = ((const struct place *)b)->entry;
     int c = order_of(key_of(x), key_of(y));
     return c != 0 ? c : (x->number > y->number) - (x->number < y->number);
 }
@@ -133,13 +137,13 @@ static void put_in_order(struct sort *s)
     if (s->entries.n < 2) {
         return;
     }
-    qsort(s->entries.at, s->entries.n, sizeof(struct entry *), compare_entries);
+    qsort(s->entries.at, s->entries.n, sizeof *s->entries.at, compare_entries);
     size_t kept = 0;
     for (size_t i = 0; i < s->entries.n; i++) {
-        bool again = i + 1 < s->entries.n &&
-                     order_of(key_of(s->entries.at[i]), key_of(s->entries.at[i + 1])) == 0;
+        bool again = i + 1 < s->entries.n && order_of(key_of(s->entries.at[i].entry),
+                                                      key_of(s->entries.at[i + 1].entry)) == 0;
         if (again) {
-            free(s->entries.at[i]);
+            free(s->entries.at[i].entry);
         } else {
             s->entries.at[kept++] = s->entries.at[i];
         }
@@ -244,7 +248,7 @@ static int put_away(struct sort *s)
     put_in_order(s);
     int rc = begin_run(s, &run);
     for (size_t i = 0; rc == 0 && i < s->entries.n; i++) {
-        rc = write_entry(s, key_of(s->entries.at[i]), value_of(s->entries.at[i]));
+        rc = write_entry(s, key_of(s->entries.at[i].entry), value_of(s->entries.at[i].entry));
     }
     rc = rc == 0 ? end_run(s, &run) : rc;
     forget_entries(s);
@@ -426,8 +430,9 @@ int sort_put(struct sort *s, struct ps_slice key, struct ps_slice value)
     if (value.len > 0) {
         memcpy(e->bytes + key.len, value.data, value.len);
     }
-    vec_put(&s->entries, e);
-    s->bytes += sizeof *e + sizeof e + key.len + value.len;
+    struct place place = {e};
+    vec_put(&s->entries, place);
+    s->bytes += sizeof *e + sizeof(struct place) + key.len + value.len;
     return s->bytes >= s->memory ? put_away(s) : 0;
 }
 
@@ -438,7 +443,7 @@ int sort_give(struct sort *s, int (*entry)(void *arg, struct ps_slice key, struc
     if (s->runs.n == 0) {
         put_in_order(s);
         for (size_t i = 0; rc == 0 && i < s->entries.n; i++) {
-            rc = entry(arg, key_of(s->entries.at[i]), value_of(s->entries.at[i]));
+            rc = entry(arg, key_of(s->entries.at[i].entry), value_of(s->entries.at[i].entry));
         }
         return rc;
     }

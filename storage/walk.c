@@ -117,6 +117,7 @@ static int walk_node(struct walk *w, const struct child *child, unsigned level,
     if (rc != 0) {
         return judge(w, rc);
     }
+    PS_ASSERT(p != NULL);
     if (level > 0) {
         walk_read_ahead(w->store, p);
     }

@@ -26,6 +26,8 @@ int migrate_open_lmdb(struct migration *m, const char *path, unsigned flags, siz
 /* Complaints; the exit status. */
 int migrate_lmdb_failed(struct migration *m, const char *doing, int rc);
 int migrate_store_failed(struct migration *m, const char *doing, int rc);
+/* --main, or the usual name; false, and a complaint, if no tree can have it. */
+bool migrate_take_main(struct migration *m, const char *usual);
 void migrate_step(struct migration *m);
 int migrate_say(struct migration *m, const char *to);
 void migrate_close(struct migration *m);
