@@ -206,6 +206,9 @@ static int list_databases(struct migration *m, struct databases *all)
         all->n++;
     }
     mdb_cursor_close(cursor);
+    if (status == TOOL_FINE && rc != MDB_NOTFOUND) {
+        status = migrate_lmdb_failed(m, "listing databases", rc);
+    }
     all->named = all->n;
     if (status == TOOL_FINE && stat.ms_entries > all->named) {
         struct database *d = &all->at[all->n++];
@@ -370,26 +373,32 @@ bool migrate_take_main(struct migration *m, const char *usual)
     return true;
 }
 
+static int migrate_all(struct migration *m, struct databases *all)
+{
+    int status = migrate_open_lmdb(m, m->tool->arguments[0], MDB_RDONLY, 0);
+    status = status == TOOL_FINE ? list_databases(m, all) : status;
+    status = status == TOOL_FINE ? look_at_databases(m, all) : status;
+    status = status == TOOL_FINE ? fill_store(m, all) : status;
+    migrate_close(m);
+    tool_end_progress(m->tool);
+    tool_print_findings(m->tool);
+    return status == TOOL_FINE ? migrate_say(m, m->tool->arguments[1]) : status;
+}
+
 int tool_migrate_from_lmdb(struct tool *tool)
 {
     struct migration m = {.tool = tool};
     struct databases all = {.at = calloc(MIGRATE_DATABASES + 1, sizeof *all.at),
                             .names = calloc(MIGRATE_DATABASES + 1, sizeof *all.names)};
-    int status = all.at == NULL || all.names == NULL ? tool_fail(tool, "out of memory") : TOOL_FINE;
-    if (status == TOOL_FINE && !migrate_take_main(&m, "main")) {
-        status = TOOL_ERROR;
+    int status = TOOL_ERROR;
+    if (all.at == NULL || all.names == NULL) {
+        tool_fail(tool, "out of memory");
+    } else if (migrate_take_main(&m, "main")) {
+        status = migrate_all(&m, &all);
     }
-    status =
-        status == TOOL_FINE ? migrate_open_lmdb(&m, tool->arguments[0], MDB_RDONLY, 0) : status;
-    status = status == TOOL_FINE ? list_databases(&m, &all) : status;
-    status = status == TOOL_FINE ? look_at_databases(&m, &all) : status;
-    status = status == TOOL_FINE ? fill_store(&m, &all) : status;
-    migrate_close(&m);
     free(all.at);
     free(all.names);
-    tool_end_progress(tool);
-    tool_print_findings(tool);
-    return status == TOOL_FINE ? migrate_say(&m, tool->arguments[1]) : status;
+    return status;
 }
 
 #else

@@ -114,7 +114,10 @@ static int verify_trees(struct migration *m, struct tree *trees, size_t n)
 {
     struct ps_slice *names = calloc(n + 1, sizeof *names);
     size_t named = 0;
-    int rc = names == NULL ? ENOMEM : mdb_txn_begin(m->env, NULL, MDB_RDONLY, &m->txn);
+    if (names == NULL) {
+        return tool_fail(m->tool, "out of memory");
+    }
+    int rc = mdb_txn_begin(m->env, NULL, MDB_RDONLY, &m->txn);
     int status = rc == 0 ? TOOL_FINE : migrate_lmdb_failed(m, "beginning a transaction", rc);
     for (size_t i = 0; status == TOOL_FINE && i < n; i++) {
         if (!trees[i].unnamed) {
