@@ -202,6 +202,15 @@ static void check_child(struct check *c, const struct frame *f, unsigned i, unsi
     sum->overflow = sum->overflow || below.overflow;
 }
 
+/* Whether the map has the page: what only damage refers to may be given out at any moment. */
+static bool is_live(struct check *c, page_ref ref)
+{
+    pthread_mutex_lock(&c->store->space.mu);
+    bool live = space_is_live(&c->store->space, ref);
+    pthread_mutex_unlock(&c->store->space.mu);
+    return live;
+}
+
 /* The child's page, copied into the frame of its level and sound in itself. */
 static bool take_node(struct check *c, const struct child *child, unsigned level)
 {
@@ -217,6 +226,9 @@ static bool take_node(struct check *c, const struct child *child, unsigned level
         f->keys[0] = f->room + size;
         f->keys[1] = f->keys[0] + size;
         f->next = f->keys[1] + size;
+    }
+    if (!is_live(c, child->ref)) {
+        return false; /* check_map() says so */
     }
     memcpy(f->page, page_at(c->store, child->ref), size);
     const char *problem = page_problem(c->store, f->page, child, level);
