@@ -562,7 +562,8 @@ int ps_copy(struct ps_snapshot *snap, const char *dir, const struct ps_copy_watc
 int ps_compact(const char *dir, const struct ps_options *options, const struct ps_copy_watch *watch,
                struct ps_copy_report *report, struct ps_fault *fault);
 
-/* ---- a shorter file --------------------------------------------------------------------------- */
+/* ---- a shorter file ---------------------------------------------------------------------------
+ */
 
 /*
  * Online compaction: pages at the file's end are copied to free places before them, a few hundred

@@ -70,9 +70,9 @@ struct space {
     uint8_t *image;           /* its free pages are poisoned (poison.h); NULL: none are */
     struct watch *watch;      /* told of the map's own pages; NULL: nobody watches */
     unsigned packing;         /* whoever wants the lowest places, however small */
-    space_extents dropped;    /* pages of the map beyond its end: out of it with the next checkpoint */
-    bool no_extents;          /* no run of SPACE_EXTENT pages was found in a whole round */
-    _Atomic uint64_t damage;  /* S4: the first page that was refused; 0: none */
+    space_extents dropped; /* pages of the map beyond its end: out of it with the next checkpoint */
+    bool no_extents;       /* no run of SPACE_EXTENT pages was found in a whole round */
+    _Atomic uint64_t damage; /* S4: the first page that was refused; 0: none */
 };
 
 struct space_root {

@@ -331,7 +331,7 @@ struct ps_store {
     int64_t checkpoint_not_before; /* after a failure, in ms */
     struct ps_snapshot checkpoint_snap;
     uint64_t meta_stamps[2];
-    _Atomic bool shrinking; /* somebody is (shrink.c) */
+    _Atomic bool shrinking;   /* somebody is (shrink.c) */
     struct state *file_state; /* the last checkpoint's state, all references in the file */
 
     struct helper helper;

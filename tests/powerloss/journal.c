@@ -37,9 +37,10 @@ struct event *journal_add(struct journal *journal, enum event_kind kind, uint32_
 
 void journal_print(const struct journal *journal, size_t from, size_t to)
 {
-    static const char *const names[EV_KINDS] = {
-        "write",    "size",     "cut",         "sync",        "sync fails", "add",     "remove",  "rename",
-        "sync dir", "make dir", "sync parent", "commit",     "promise", "dropped", "served"};
+    static const char *const names[EV_KINDS] = {"write",      "size",     "cut",         "sync",
+                                                "sync fails", "add",      "remove",      "rename",
+                                                "sync dir",   "make dir", "sync parent", "commit",
+                                                "promise",    "dropped",  "served"};
     for (size_t i = from; i < to && i < journal->n; i++) {
         const struct event *e = &journal->at[i];
         printf("  %zu %s", i, names[e->kind]);
