@@ -27,7 +27,7 @@ void tool_usage(FILE *to)
     fprintf(to, "usage: pando-tool COMMAND [OPTIONS] DIRECTORY\n\ncommands:\n");
     for (size_t i = 0; i < tool_command_count; i++) {
         const struct tool_command *c = &tool_commands[i];
-        fprintf(to, "  %-9s%s%s\n", c->name, c->summary,
+        fprintf(to, "  %-18s%s%s\n", c->name, c->summary,
                 c->server == TOOL_STOPPED ? " (server stopped)" : "");
     }
     fprintf(to, "\npando-tool COMMAND --help tells all about one, pando-tool --manual about all.\n"
