@@ -165,13 +165,34 @@ static struct ps_log_place place_of(const struct log_pos *pos)
     return (struct ps_log_place){pos->position, pos->epoch, pos->seq, pos->crc};
 }
 
+#define SCANS 4
+
+/* Beside a process that writes, a record may be read half written, and a later one that says it is
+ * durable after that. So damage is what another scan, which begins after both, finds there too.
+ * What moves on with each scan is where the writer is. */
+static int scan_again(struct inspection *i, const struct log_pos *from, struct log_pos *end,
+                      uint64_t *torn)
+{
+    uint64_t before = UINT64_MAX;
+
+    for (unsigned n = 0; n < SCANS; n++) {
+        *end = *from;
+        int damage = log_scan(i->log, from, end, torn, i->fault);
+
+        if (damage != PS_CORRUPT || end->position == before)
+            return damage;
+        before = end->position;
+    }
+    return 0;
+}
+
 /* What a checkpoint's log has: from its position to the end. */
 static int read_from(struct inspection *i, const struct ps_log_place *place)
 {
     struct log_pos from = {place->position, place->epoch, place->seq, place->crc};
     struct log_pos end = from;
     uint64_t torn = 0;
-    int damage = log_scan(i->log, &from, &end, &torn, i->fault);
+    int damage = scan_again(i, &from, &end, &torn);
 
     if (damage != 0 && damage != PS_CORRUPT)
         return damage;
