@@ -15,6 +15,7 @@ SET_TEXTS = {
     "article": "8-byte keys, 1 KB values",
     "mace": "16-byte keys, 128-byte values",
 }
+ROOM = ("settle", "trim", "compact")  # workloads of which the file's size counts
 
 
 def number(value):
@@ -56,12 +57,12 @@ def set_tables(rows, of, engines):
     ):
         found = medians(rows, of, field)
         body = [[name, *(number(by.get(engine)) for engine in engines)]
-                for name, by in found.items() if name not in ("settle", "compact")]
+                for name, by in found.items() if name not in ROOM]
         if body:
             parts += [f"{title}:\n", table(["", *engines], body)]
     sizes = medians(rows, of, lambda row: row["file_bytes"] / 2**20)
     body = [[text, *(number(sizes.get(name, {}).get(engine)) for engine in engines)]
-            for name, text in (("settle", "loaded"), ("compact", "compacted at the end"))
+            for name, text in (("settle", "loaded"), ("trim", "trimmed"), ("compact", "compacted at the end"))
             if name in sizes]
     return parts + ["Data file (or all files where the data are in several), MiB:\n",
                     table(["", *engines], body)]
@@ -94,7 +95,7 @@ def plot(rows, of, engines, path):
     import matplotlib.pyplot as pyplot
 
     found = medians(rows, of, k_per_cpu)
-    names = [name for name in found if name not in ("settle", "compact")]
+    names = [name for name in found if name not in ROOM]
     figure, axes = pyplot.subplots(figsize=(10, 1.5 + 0.22 * len(names) * len(engines) / 2))
     height = 0.8 / len(engines)
     for i, engine in enumerate(engines):

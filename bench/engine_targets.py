@@ -50,8 +50,8 @@ TARGETS = (
     rate("load in random order", "random", ("load", "settle"), LMDB, 2.5),
     rate("load in random order", "random", ("load", "settle"), ("rocksdb",), 1.1),
     rate("load in order", "ordered", ("load", "settle"), LMDB, 1.2),
-    Target("file after a random load and a checkpoint", "random", ("settle",), LMDB, (), "file",
-           0.85, False),
+    Target("file after a random load, a checkpoint, and trimming", "random", ("trim",), LMDB,
+           ("settle",), "file", 0.85, False),
     Target("file after compaction", "random", ("compact",), LMDB, ("put_one_synced",), "file", 0.65,
            False),
 )

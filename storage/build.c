@@ -11,8 +11,6 @@
 
 #include "storage/crc32c.h"
 
-typedef VEC(uint8_t) byte_vec;
-
 struct item {
     uint32_t key_len;  /* of the whole key */
     uint32_t key_kept; /* bytes of it in `bytes`: all, or, if it is in a run, a beginning */
@@ -62,18 +60,6 @@ void build_free(struct build *b)
     vec_free(&b->last);
     vec_free(&b->separator);
     free(b);
-}
-
-static uint32_t common(struct ps_slice a, struct ps_slice b)
-{
-    const uint8_t *x = a.data;
-    const uint8_t *y = b.data;
-    size_t n = a.len < b.len ? a.len : b.len;
-    size_t i = 0;
-    while (i < n && x[i] == y[i]) {
-        i++;
-    }
-    return (uint32_t)i;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -203,7 +189,7 @@ static void measure(struct build *b, unsigned level)
     size_t n = l->items.n;
     uint32_t longest = 0;
     if (n > first + 1) {
-        longest = common(kept_key(l, &l->items.at[first]), kept_key(l, &l->items.at[n - 1]));
+        longest = slice_common(kept_key(l, &l->items.at[first]), kept_key(l, &l->items.at[n - 1]));
         uint32_t most = key_inline_max(b->out.page_size);
         longest = longest > most ? most : longest;
     }
@@ -315,7 +301,7 @@ static int send_up(struct build *b, unsigned level, size_t n)
     }
     const struct item *first = &l->items.at[0];
     if (level == 0) {
-        up.key = (struct ps_slice){b->separator.at, b->separator.n};
+        up.key = bytes_slice(&b->separator);
     } else {
         up.key = (struct ps_slice){l->bytes.at + first->key_at, first->key_len};
         up.key_run = first->key_run;
@@ -366,41 +352,22 @@ static int add(struct build *b, unsigned level, struct node_entry *e)
 /* ---- from outside -----------------------------------------------------------------------------
  */
 
-static int order_of(struct ps_slice a, struct ps_slice b)
-{
-    size_t n = a.len < b.len ? a.len : b.len;
-    int c = n > 0 ? memcmp(a.data, b.data, n) : 0;
-    return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
-}
-
-static int copy_to(byte_vec *to, struct ps_slice from)
-{
-    to->n = 0;
-    if (!vec_reserve(to, from.len + 1)) {
-        return PS_NOMEM;
-    }
-    if (from.len > 0) {
-        memcpy(to->at, from.data, from.len);
-    }
-    to->n = from.len;
-    return 0;
-}
-
 int build_put(struct build *b, struct ps_slice key, struct ps_slice value, bool encoded)
 {
-    struct ps_slice last = {b->last.at, b->last.n};
-    if (b->begun && order_of(last, key) >= 0) {
+    struct ps_slice last = bytes_slice(&b->last);
+    if (b->begun && slice_order(last, key) >= 0) {
         return PS_INVALID;
     }
-    size_t parts = b->begun ? common(last, key) + 1u : 0; /* key bytes that tell it from the last */
+    size_t parts =
+        b->begun ? slice_common(last, key) + 1u : 0; /* key bytes that tell it from the last */
     size_t before = b->levels[0].items.n;
     struct node_entry e = {.key = key, .value = value, .encoded = encoded};
     int rc = add(b, 0, &e);
     if (rc == 0 && b->levels[0].items.n <= before) { /* it begins another leaf */
-        rc = copy_to(&b->separator, (struct ps_slice){key.data, parts});
+        rc = bytes_keep(&b->separator, (struct ps_slice){key.data, parts}) ? 0 : PS_NOMEM;
     }
     b->begun = true;
-    return rc == 0 ? copy_to(&b->last, key) : rc;
+    return rc == 0 && !bytes_keep(&b->last, key) ? PS_NOMEM : rc;
 }
 
 int build_finish(struct build *b, struct tree_root *root)

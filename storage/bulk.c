@@ -17,7 +17,6 @@
 
 #define BUFFER_PAGES 64u
 #define ROOM_BYTES   (UINT64_C(256) << 10) /* of log asked for at a time */
-#define BYTES_AN_OP  2048u                 /* of a long value are replayed in the time of one */
 
 struct ps_bulk {
     struct ps_txn *txn;
@@ -194,10 +193,7 @@ static int take_stored(struct ps_bulk *b, struct ps_slice key, struct ps_slice v
     b->log_left -= log_bytes;
     b->entries++;
     if (run_is_long(key.len) || run_is_long(value.len)) {
-        txn->group->weight += (key.len + value.len) / BYTES_AN_OP;
-    }
-    if (run_is_long(key.len)) {
-        atomic_store_explicit(&txn->view.store->file_keys, true, memory_order_relaxed);
+        change_note_long(txn, key, value);
     }
     if (key.len > key_inline_max(txn->view.store->page_size)) {
         txn->view.store->long_keys = true;
@@ -210,16 +206,8 @@ static int take(void *arg, struct ps_slice key, struct ps_slice value)
 {
     struct ps_bulk *b = arg;
     struct ps_store *store = b->txn->view.store;
-    const struct tree_root *t = &b->txn->state->trees[b->tree];
-    if (t->compression == PS_UNCOMPRESSED || value.len <= t->compress_over) {
-        return take_stored(b, key, value, false);
-    }
     struct ps_slice stored;
-    bool encoded;
-    value_encode(&store->encoder, t->compression, value, &stored, &encoded);
-    store->stat.values_compressed += encoded;
-    store->stat.values_incompressible += !encoded;
-    store->stat.bytes_compressed_away += value.len - stored.len;
+    bool encoded = store_encode(store, &b->txn->state->trees[b->tree], value, &stored);
     int rc = take_stored(b, key, stored, encoded);
     encoder_trim(&store->encoder);
     return rc;

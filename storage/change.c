@@ -47,17 +47,20 @@ int change_take_out(const struct ps_store *store, struct ps_slice *slice, void *
     if (slice->len == 0 || run_is_long(slice->len) || !is_in_store(store, *slice)) {
         return 0;
     }
-    *copy = malloc(slice->len);
-    if (*copy == NULL) {
-        return PS_NOMEM;
-    }
-    memcpy(*copy, slice->data, slice->len);
-    slice->data = *copy;
-    return 0;
+    *copy = slice_copy(slice);
+    return *copy != NULL ? 0 : PS_NOMEM;
 }
 
 /* ---- long keys and values ---------------------------------------------------------------------
  */
+
+void change_note_long(struct ps_txn *txn, struct ps_slice key, struct ps_slice value)
+{
+    if (run_is_long(key.len)) {
+        atomic_store_explicit(&txn->view.store->file_keys, true, memory_order_relaxed);
+    }
+    txn->group->weight += (key.len + value.len) / BYTES_AN_OP;
+}
 
 static size_t short_part(struct ps_slice slice)
 {
@@ -116,7 +119,6 @@ static int room_for_long(struct ps_txn *txn, ps_tree tree, const struct put *put
 static int put_long(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice value,
                     bool encoded)
 {
-    struct ps_store *store = txn->view.store;
     struct put put = {.key = key, .value = value, .encoded = encoded};
     struct room room;
     int rc = room_for_long(txn, tree, &put, &room);
@@ -131,10 +133,7 @@ static int put_long(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struc
         int dropped = drop_runs(txn, &room);
         return dropped != 0 ? dropped : rc;
     }
-    if (run_is_long(key.len)) {
-        atomic_store_explicit(&store->file_keys, true, memory_order_relaxed);
-    }
-    txn->group->weight += (key.len + value.len) / BYTES_AN_OP;
+    change_note_long(txn, key, value);
     rc = txn_log(txn, put.encoded ? OP_PUT_ENCODED : OP_PUT, tree, key, value);
     return change_done(txn, rc == 0 ? tree_put(txn, tree, &put) : rc);
 }
@@ -164,15 +163,8 @@ static int put_compressed(struct ps_txn *txn, ps_tree tree, struct ps_slice key,
                           struct ps_slice value)
 {
     struct ps_store *store = txn->view.store;
-    const struct tree_root *t = &txn->state->trees[tree];
-    struct ps_slice stored = value;
-    bool encoded = false;
-    if (value.len > t->compress_over) {
-        value_encode(&store->encoder, t->compression, value, &stored, &encoded);
-        store->stat.values_compressed += encoded;
-        store->stat.values_incompressible += !encoded;
-        store->stat.bytes_compressed_away += value.len - stored.len;
-    }
+    struct ps_slice stored;
+    bool encoded = store_encode(store, &txn->state->trees[tree], value, &stored);
     int rc = put_as_stored(txn, tree, key, stored, encoded);
     encoder_trim(&store->encoder);
     return rc;

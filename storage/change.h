@@ -15,6 +15,8 @@ int change_done(struct ps_txn *txn, int rc);
  * (Not what is long: it is in a run of the file, which stays where it is until the transaction has
  * dropped it.) */
 int change_take_out(const struct ps_store *store, struct ps_slice *slice, void **copy);
+/* Notes that an entry is put whose key or value is in a run of the file. */
+void change_note_long(struct ps_txn *txn, struct ps_slice key, struct ps_slice value);
 /* Puts a value as it is to be stored: out of the log. */
 int put_encoded(struct ps_txn *txn, ps_tree tree, struct ps_slice key, struct ps_slice encoded);
 /* Whether bytes are in the store's own memory, where a change may move them. */

@@ -100,13 +100,6 @@ static bool reach(struct check *c, page_ref first, uint64_t pages, const char *w
     return true;
 }
 
-static int order_of(struct ps_slice a, struct ps_slice b)
-{
-    size_t n = a.len < b.len ? a.len : b.len;
-    int c = n > 0 ? memcmp(a.data, b.data, n) : 0;
-    return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
-}
-
 static void count_run(struct check *c, const struct run_ref *run, uint64_t pages)
 {
     struct ps_tree_figures *t = &c->tree;
@@ -252,10 +245,11 @@ static void check_order(struct check *c, page_ref ref, unsigned i, struct ps_sli
                         const struct ps_slice *before, const struct ps_slice *low,
                         const struct ps_slice *high)
 {
-    if (before != NULL && order_of(*before, key) >= 0) {
+    if (before != NULL && slice_order(*before, key) >= 0) {
         finding(c, ref, "entry %u is not greater than the one before", i);
     }
-    if ((low != NULL && order_of(key, *low) < 0) || (high != NULL && order_of(key, *high) >= 0)) {
+    if ((low != NULL && slice_order(key, *low) < 0) ||
+        (high != NULL && slice_order(key, *high) >= 0)) {
         finding(c, ref, "entry %u is outside what the parent says", i);
     }
 }

@@ -13,25 +13,9 @@
 #include <unistd.h>
 
 #include "storage/copy.h"
+#include "storage/path.h"
 
 #define NEW_FILE "pando.db.compact"
-
-static char *join(const char *a, const char *between, const char *b)
-{
-    size_t room = strlen(a) + strlen(between) + strlen(b) + 1;
-    char *path = malloc(room);
-    if (path != NULL) {
-        snprintf(path, room, "%s%s%s", a, between, b);
-    }
-    return path;
-}
-
-static int fail_at(struct ps_fault *fault, int err, const char *file, const char *what)
-{
-    int rc = errno_code(err);
-    fault_set(fault, rc, err, file, 0, "%s: %s", what, strerror(-err));
-    return rc;
-}
 
 /* What the store itself had to say of it, if it had. */
 static int take_fault(struct ps_store *store, int rc, struct ps_fault *fault)
@@ -53,13 +37,13 @@ static int write_file(struct ps_view *view, const struct meta *like, const struc
     (void)vfs->unlink(vfs->ctx, path);
     int fd = vfs->open(vfs->ctx, path, O_RDWR | O_CREAT | O_EXCL, 0666);
     if (fd < 0) {
-        return fail_at(fault, fd, path, "making the copy");
+        return fault_at(fault, fd, path, "making the copy");
     }
     int rc = copy_image(view, like, vfs, fd, watch, report);
     (void)take_fault(view->store, rc, fault);
     int err = vfs->close(vfs->ctx, fd);
     if (rc == 0 && err != 0) {
-        rc = fail_at(fault, err, path, "closing the copy");
+        rc = fault_at(fault, err, path, "closing the copy");
     }
     if (rc != 0) {
         (void)vfs->unlink(vfs->ctx, path);
@@ -82,7 +66,7 @@ static int refuse_what_is_there(const struct ps_vfs *vfs, const char *dir, struc
     unsigned names = 0;
     int err = vfs->list(vfs->ctx, dir, count_name, &names);
     if (err != 0 && err != -ENOENT) {
-        return fail_at(fault, err, dir, "the place for the copy");
+        return fault_at(fault, err, dir, "the place for the copy");
     }
     if (names > 0) {
         fault_set(fault, PS_EXISTS, 0, dir, 0, "there is something in this directory already");
@@ -97,9 +81,9 @@ static int make_place(const struct ps_vfs *vfs, const char *made, int *lock_fd,
 {
     int err = vfs->mkdir(vfs->ctx, made, 0777);
     if (err != 0 && err != -EEXIST) {
-        return fail_at(fault, err, made, "making the directory");
+        return fault_at(fault, err, made, "making the directory");
     }
-    char *lock = join(made, "/", "LOCK");
+    char *lock = path_join(made, "LOCK");
     if (lock == NULL) {
         return PS_NOMEM;
     }
@@ -110,36 +94,24 @@ static int make_place(const struct ps_vfs *vfs, const char *made, int *lock_fd,
         fault_set(fault, PS_LOCKED, 0, lock, 0, "somebody else is copying here");
         rc = PS_LOCKED;
     } else if (err != 0) {
-        rc = fail_at(fault, err, lock, "locking");
+        rc = fault_at(fault, err, lock, "locking");
     }
     free(lock);
     return rc;
-}
-
-static char *parent_of(const char *dir)
-{
-    char *parent = strdup(dir);
-    char *slash = parent == NULL ? NULL : strrchr(parent, '/');
-    if (slash == NULL) {
-        free(parent);
-        return strdup(".");
-    }
-    slash[slash == parent] = '\0';
-    return parent;
 }
 
 /* The copy gets its name. */
 static int put_in_place(const struct ps_vfs *vfs, const char *made, const char *dir,
                         struct ps_fault *fault)
 {
-    char *parent = parent_of(dir);
+    char *parent = path_parent(dir);
     int err = parent == NULL ? -ENOMEM : vfs->sync_dir(vfs->ctx, made);
     err = err == 0 ? vfs->rename(vfs->ctx, made, dir) : err;
     if (err == 0) {
         err = vfs->sync_dir(vfs->ctx, parent);
     }
     free(parent);
-    return err == 0 ? 0 : fail_at(fault, err, dir, "putting the copy in its place");
+    return err == 0 ? 0 : fault_at(fault, err, dir, "putting the copy in its place");
 }
 
 static int copy_to(struct ps_snapshot *snap, const char *dir, const char *made,
@@ -150,16 +122,16 @@ static int copy_to(struct ps_snapshot *snap, const char *dir, const char *made,
     struct meta like = {0};
     int lock_fd = -1;
     if (getrandom(like.id, sizeof like.id, 0) != sizeof like.id) {
-        return fail_at(fault, -EIO, dir, "random numbers");
+        return fault_at(fault, -EIO, dir, "random numbers");
     }
     int rc = refuse_what_is_there(vfs, dir, fault);
     rc = rc == 0 ? make_place(vfs, made, &lock_fd, fault) : rc;
     if (rc == 0) {
-        char *file = join(made, "/", "pando.db");
+        char *file = path_join(made, "pando.db");
         rc = file == NULL ? PS_NOMEM
                           : write_file(&snap->view, &like, vfs, file, watch, report, fault);
         rc = rc == 0 ? put_in_place(vfs, made, dir, fault) : rc;
-        char *lock = rc == 0 ? NULL : join(made, "/", "LOCK");
+        char *lock = rc == 0 ? NULL : path_join(made, "LOCK");
         if (lock != NULL) {
             (void)vfs->unlink(vfs->ctx, file);
             (void)vfs->unlink(vfs->ctx, lock);
@@ -181,12 +153,15 @@ int ps_copy(struct ps_snapshot *snap, const char *dir, const struct ps_copy_watc
     fault = fault == NULL ? &unused : fault;
     *fault = (struct ps_fault){0};
     *report = (struct ps_copy_report){0};
-    char *plain = strdup(dir);
-    size_t len = plain == NULL ? 0 : strlen(plain);
-    while (len > 1 && plain[len - 1] == '/') {
-        plain[--len] = '\0';
+    size_t len = strlen(dir);
+    while (len > 1 && dir[len - 1] == '/') {
+        len--;
     }
-    char *made = plain == NULL ? NULL : join(plain, "", ".copying");
+    char *plain = strndup(dir, len);
+    char *made = NULL;
+    if (plain != NULL && asprintf(&made, "%s.copying", plain) < 0) {
+        made = NULL;
+    }
     int rc = made == NULL ? PS_NOMEM : copy_to(snap, plain, made, watch, report, fault);
     free(made);
     free(plain);
@@ -231,13 +206,13 @@ static int swap_file(struct ps_store *store, const char *dir, const struct ps_co
         return rc;
     }
     ps_snapshot_renew(snap);
-    char *made = join(dir, "/", NEW_FILE);
+    char *made = path_join(dir, NEW_FILE);
     rc = made == NULL ? PS_NOMEM
                       : write_file(&snap->view, &store->meta, vfs, made, watch, report, fault);
     if (rc == 0) {
         int err = vfs->rename(vfs->ctx, made, store->file_path);
         err = err == 0 ? vfs->sync_dir(vfs->ctx, dir) : err;
-        rc = err == 0 ? 0 : fail_at(fault, err, store->file_path, "replacing the file");
+        rc = err == 0 ? 0 : fault_at(fault, err, store->file_path, "replacing the file");
         if (rc != 0) {
             (void)vfs->unlink(vfs->ctx, made); /* it may be in its place already */
         }

@@ -13,7 +13,7 @@
 
 struct bound {
     bool set;
-    VEC(uint8_t) key;
+    byte_vec key;
 };
 
 struct ps_cursor {
@@ -92,15 +92,7 @@ void ps_cursor_close(struct ps_cursor *c)
 static int set_bound(struct bound *bound, const struct ps_slice *key)
 {
     bound->set = key != NULL;
-    bound->key.n = 0;
-    if (key != NULL && key->len > 0) {
-        if (!vec_reserve(&bound->key, key->len)) {
-            return PS_NOMEM;
-        }
-        memcpy(bound->key.at, key->data, key->len);
-        bound->key.n = key->len;
-    }
-    return 0;
+    return key == NULL || bytes_keep(&bound->key, *key) ? 0 : PS_NOMEM;
 }
 
 int ps_cursor_bounds(struct ps_cursor *c, const struct ps_slice *low, const struct ps_slice *high)
@@ -108,18 +100,6 @@ int ps_cursor_bounds(struct ps_cursor *c, const struct ps_slice *low, const stru
     c->valid = false;
     int rc = set_bound(&c->low, low);
     return rc == 0 ? set_bound(&c->high, high) : rc;
-}
-
-static int compare(struct ps_slice a, struct ps_slice b)
-{
-    size_t n = a.len < b.len ? a.len : b.len;
-    int c = n > 0 ? memcmp(a.data, b.data, n) : 0;
-    return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
-}
-
-static struct ps_slice bound_key(const struct bound *b)
-{
-    return (struct ps_slice){b->key.at, b->key.n};
 }
 
 static const struct tree_root *root_of(const struct ps_cursor *c)
@@ -193,8 +173,8 @@ static int arrive(struct ps_cursor *c, bool check_low, bool check_high)
             return rc;
         }
     }
-    if ((check_low && c->low.set && compare(c->key, bound_key(&c->low)) < 0) ||
-        (check_high && c->high.set && compare(c->key, bound_key(&c->high)) >= 0)) {
+    if ((check_low && c->low.set && slice_order(c->key, bytes_slice(&c->low.key)) < 0) ||
+        (check_high && c->high.set && slice_order(c->key, bytes_slice(&c->high.key)) >= 0)) {
         c->valid = false;
         return PS_NOTFOUND;
     }
@@ -345,12 +325,14 @@ static int seek(struct ps_cursor *c, struct ps_slice key, enum ps_seek how)
     if (key.len > PS_MAX_KEY) {
         return fail(c, PS_TOOBIG);
     }
-    if ((how == PS_GE || how == PS_GT) && c->low.set && compare(key, bound_key(&c->low)) < 0) {
-        key = bound_key(&c->low);
+    if ((how == PS_GE || how == PS_GT) && c->low.set &&
+        slice_order(key, bytes_slice(&c->low.key)) < 0) {
+        key = bytes_slice(&c->low.key);
         how = PS_GE;
     }
-    if ((how == PS_LE || how == PS_LT) && c->high.set && compare(key, bound_key(&c->high)) >= 0) {
-        key = bound_key(&c->high);
+    if ((how == PS_LE || how == PS_LT) && c->high.set &&
+        slice_order(key, bytes_slice(&c->high.key)) >= 0) {
+        key = bytes_slice(&c->high.key);
         how = PS_LT;
     }
     bool exact = false;
@@ -367,7 +349,7 @@ static int seek(struct ps_cursor *c, struct ps_slice key, enum ps_seek how)
 static int to_first(struct ps_cursor *c)
 {
     if (c->low.set) {
-        return seek(c, bound_key(&c->low), PS_GE);
+        return seek(c, bytes_slice(&c->low.key), PS_GE);
     }
     const struct tree_root *root = root_of(c);
     if (root == NULL) {
@@ -381,7 +363,7 @@ static int to_first(struct ps_cursor *c)
 static int to_last(struct ps_cursor *c)
 {
     if (c->high.set) {
-        return seek(c, bound_key(&c->high), PS_LT);
+        return seek(c, bytes_slice(&c->high.key), PS_LT);
     }
     const struct tree_root *root = root_of(c);
     if (root == NULL) {

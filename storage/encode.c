@@ -163,6 +163,21 @@ int encoded_damaged(struct ps_store *store, struct ps_slice encoded)
                        (unsigned long long)(at >> store->page_shift));
 }
 
+bool store_encode(struct ps_store *store, const struct tree_root *t, struct ps_slice value,
+                  struct ps_slice *stored)
+{
+    bool shrank;
+    *stored = value;
+    if (t->compression == PS_UNCOMPRESSED || value.len <= t->compress_over) {
+        return false;
+    }
+    value_encode(&store->encoder, t->compression, value, stored, &shrank);
+    store->stat.values_compressed += shrank;
+    store->stat.values_incompressible += !shrank;
+    store->stat.bytes_compressed_away += value.len - stored->len;
+    return shrank;
+}
+
 static int decode_to(struct ps_store *store, struct decoded *d, struct ps_slice *value, void *to,
                      size_t len)
 {

@@ -25,6 +25,7 @@
 #define ENCODED_HEAD 5u
 
 struct ps_store;
+struct tree_root;
 struct ps_view;
 
 /* Memory for one decoded value, or for those of one call. Zeroed: none yet. */
@@ -64,6 +65,9 @@ int value_decode(struct decoded *d, struct ps_slice encoded, void *to, size_t le
 void decoded_trim(struct decoded *d);
 void decoded_free(struct decoded *d);
 
+/* A value as a tree stores it, valid until the next call; whether that is compressed. */
+bool store_encode(struct ps_store *store, const struct tree_root *t, struct ps_slice value,
+                  struct ps_slice *stored);
 /* Replaces an encoded value, in a page or run of the store, by the decoded one in the buffer.
  * PS_CORRUPT names the place; PS_IO: it was lost meanwhile. */
 int store_decode(struct ps_store *store, struct decoded *d, struct ps_slice *value);

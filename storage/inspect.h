@@ -150,6 +150,10 @@ struct ps_log_report {
  * itself, from its header on, live or not: for a store without metas. */
 int ps_log_read(const char *dir, const struct ps_log_place *from, const struct ps_log_watch *watch,
                 struct ps_log_report *report, struct ps_fault *fault);
+/* The same with other file operations. */
+int log_inspect(const struct ps_vfs *vfs, const char *dir, const struct ps_log_place *from,
+                const struct ps_log_watch *watch, struct ps_log_report *report,
+                struct ps_fault *fault);
 
 /* ---- salvage ----------------------------------------------------------------------------------
  */

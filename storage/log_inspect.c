@@ -255,8 +255,9 @@ static int read_each(struct inspection *i)
     return rc;
 }
 
-int ps_log_read(const char *dir, const struct ps_log_place *from, const struct ps_log_watch *watch,
-                struct ps_log_report *report, struct ps_fault *fault)
+int log_inspect(const struct ps_vfs *vfs, const char *dir, const struct ps_log_place *from,
+                const struct ps_log_watch *watch, struct ps_log_report *report,
+                struct ps_fault *fault)
 {
     static const struct ps_log_watch nobody;
     struct inspection i = {
@@ -265,7 +266,7 @@ int ps_log_read(const char *dir, const struct ps_log_place *from, const struct p
 
     memset(report, 0, sizeof(*report));
     memset(fault, 0, sizeof(*fault));
-    rc = log_open(ps_vfs_posix(), dir, ANY_SEGMENT_SIZE, &i.log, fault);
+    rc = log_open(vfs, dir, ANY_SEGMENT_SIZE, &i.log, fault);
     if (rc != 0)
         return rc;
     report->segment_bytes = i.log->segment_size;
@@ -279,4 +280,10 @@ int ps_log_read(const char *dir, const struct ps_log_place *from, const struct p
     decoded_free(&i.decoded);
     log_close(i.log);
     return rc;
+}
+
+int ps_log_read(const char *dir, const struct ps_log_place *from, const struct ps_log_watch *watch,
+                struct ps_log_report *report, struct ps_fault *fault)
+{
+    return log_inspect(ps_vfs_posix(), dir, from, watch, report, fault);
 }

@@ -33,6 +33,16 @@ struct merge_operator *merge_table(void)
     return table;
 }
 
+bool merge_is_name(const char *name, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (name[i] < '!' || name[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
 int merge_number(struct ps_store *store, const char *name, uint8_t *number)
 {
     int rc = 0;
@@ -67,13 +77,8 @@ int ps_merge_register(struct ps_store *store, const char *name, ps_merge_fn fn, 
 {
     uint8_t number;
     size_t len = strlen(name);
-    if (len == 0 || len > PS_MAX_MERGE_NAME || fn == NULL) {
+    if (len == 0 || len > PS_MAX_MERGE_NAME || fn == NULL || !merge_is_name(name, len)) {
         return PS_INVALID;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (name[i] < '!' || name[i] > '~') {
-            return PS_INVALID;
-        }
     }
     int rc = merge_number(store, name, &number);
     if (rc != 0) {

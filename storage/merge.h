@@ -24,6 +24,8 @@ struct merge_operator {
 
 /* A table with what is built in; NULL: no memory. */
 struct merge_operator *merge_table(void);
+/* Whether it is made of what can be printed, without spaces. */
+bool merge_is_name(const char *name, size_t len);
 /* The number of a name, made if need be; 0 for "". PS_LIMIT: the table is full. */
 int merge_number(struct ps_store *store, const char *name, uint8_t *number);
 void merge_name(struct ps_store *store, uint8_t number, char name[PS_MAX_MERGE_NAME + 1]);

@@ -8,11 +8,9 @@
  */
 #include "storage/merge.h"
 
-/* What there is and the operand as numbers; *first: there is none. */
-static int numbers(const struct ps_slice *old, struct ps_slice operand, int64_t *a, int64_t *b,
-                   bool *first)
+/* What there is (0: nothing) and the operand as numbers. */
+static int numbers(const struct ps_slice *old, struct ps_slice operand, int64_t *a, int64_t *b)
 {
-    *first = old == NULL;
     *a = 0;
     if (operand.len != sizeof *b) {
         return PS_INVALID;
@@ -38,9 +36,8 @@ static int add(void *arg, const struct ps_slice *old, struct ps_slice operand,
                struct ps_merged *result)
 {
     int64_t a, b, sum;
-    bool first;
     (void)arg;
-    int rc = numbers(old, operand, &a, &b, &first);
+    int rc = numbers(old, operand, &a, &b);
     if (rc == 0 && __builtin_add_overflow(a, b, &sum)) {
         rc = PS_OVERFLOW;
     }
@@ -51,9 +48,8 @@ static int add_saturating(void *arg, const struct ps_slice *old, struct ps_slice
                           struct ps_merged *result)
 {
     int64_t a, b, sum;
-    bool first;
     (void)arg;
-    int rc = numbers(old, operand, &a, &b, &first);
+    int rc = numbers(old, operand, &a, &b);
     if (rc == 0 && __builtin_add_overflow(a, b, &sum)) {
         sum = b < 0 ? INT64_MIN : INT64_MAX;
     }
@@ -64,20 +60,18 @@ static int least(void *arg, const struct ps_slice *old, struct ps_slice operand,
                  struct ps_merged *result)
 {
     int64_t a, b;
-    bool first;
     (void)arg;
-    int rc = numbers(old, operand, &a, &b, &first);
-    return rc == 0 ? give(result, first || b < a ? b : a) : rc;
+    int rc = numbers(old, operand, &a, &b);
+    return rc == 0 ? give(result, old == NULL || b < a ? b : a) : rc;
 }
 
 static int most(void *arg, const struct ps_slice *old, struct ps_slice operand,
                 struct ps_merged *result)
 {
     int64_t a, b;
-    bool first;
     (void)arg;
-    int rc = numbers(old, operand, &a, &b, &first);
-    return rc == 0 ? give(result, first || b > a ? b : a) : rc;
+    int rc = numbers(old, operand, &a, &b);
+    return rc == 0 ? give(result, old == NULL || b > a ? b : a) : rc;
 }
 
 static int append(void *arg, const struct ps_slice *old, struct ps_slice operand,

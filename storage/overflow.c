@@ -3,6 +3,8 @@
  */
 #include "storage/overflow.h"
 
+#include "storage/node.h"
+
 int run_make(struct ps_txn *txn, struct ps_slice bytes, struct run_ref *run)
 {
     struct ps_store *store = txn->view.store;
@@ -34,4 +36,12 @@ int run_make(struct ps_txn *txn, struct ps_slice bytes, struct run_ref *run)
 int run_drop(struct ps_txn *txn, const struct run_ref *run)
 {
     return txn_drop(txn, run->ref, run->birth, run_pages(run->len, txn->view.store->page_shift));
+}
+
+int entry_drop_runs(struct ps_txn *txn, const struct page *p, unsigned i)
+{
+    struct run_ref key, value;
+    node_runs(p, i, &key, &value);
+    int rc = key.ref != 0 ? run_drop(txn, &key) : 0;
+    return rc == 0 && value.ref != 0 ? run_drop(txn, &value) : rc;
 }

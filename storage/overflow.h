@@ -32,5 +32,7 @@ static inline int run_data(struct ps_store *store, const struct run_ref *run, co
 /* A long one takes its pages of the file where it is called: PS_NOSPACE if there are none. */
 int run_make(struct ps_txn *txn, struct ps_slice bytes, struct run_ref *run);
 int run_drop(struct ps_txn *txn, const struct run_ref *run);
+/* Drops the runs that entry i of a node has. */
+int entry_drop_runs(struct ps_txn *txn, const struct page *p, unsigned i);
 
 #endif

@@ -26,25 +26,13 @@ static int take_bound(const struct ps_store *store, const struct ps_slice *bound
     if (bound->len > PS_MAX_KEY || !is_in_store(store, *bound)) {
         return bound->len > PS_MAX_KEY ? PS_TOOBIG : 0;
     }
-    *copy = malloc(bound->len);
-    if (*copy == NULL) {
-        return PS_NOMEM;
-    }
-    memcpy(*copy, bound->data, bound->len);
-    taken->data = *copy;
-    return 0;
+    *copy = slice_copy(taken);
+    return *copy != NULL ? 0 : PS_NOMEM;
 }
 
 static const struct ps_slice *or_open(const struct ps_slice *bound)
 {
     return bound->len > 0 ? bound : NULL;
-}
-
-static bool is_before(struct ps_slice a, struct ps_slice b)
-{
-    size_t n = a.len < b.len ? a.len : b.len;
-    int c = n > 0 ? memcmp(a.data, b.data, n) : 0;
-    return c < 0 || (c == 0 && a.len < b.len);
 }
 
 /* Brings the end of the range forward to that of the leaf with its entry number `most`. */
@@ -56,7 +44,7 @@ static int shorten(struct ps_txn *txn, ps_tree tree, struct range *r, uint64_t m
     int rc = ps_rank(&txn->view, tree, r->low, &rank);
     rc = rc == 0 ? tree_fence(txn, tree, rank + most - 1, &fence, &copy) : rc;
     rc = view_end(&txn->view, rc);
-    if (rc != 0 || fence.len == 0 || (r->high.len > 0 && !is_before(fence, r->high))) {
+    if (rc != 0 || fence.len == 0 || (r->high.len > 0 && slice_order(fence, r->high) >= 0)) {
         free(copy);
         return rc;
     }

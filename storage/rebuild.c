@@ -55,18 +55,6 @@ static int item_read(struct rebuild *r, unsigned i, uint8_t *keybuf, struct node
     return node_read(r->txn->view.store, it->page, it->index, keybuf, e);
 }
 
-static uint32_t common(struct ps_slice a, struct ps_slice b)
-{
-    const uint8_t *x = a.data;
-    const uint8_t *y = b.data;
-    size_t n = a.len < b.len ? a.len : b.len;
-    uint32_t i = 0;
-    while (i < n && x[i] == y[i]) {
-        i++;
-    }
-    return i;
-}
-
 /* ---- gathering ------------------------------------------------------------------------------ */
 
 int rebuild_gather(struct rebuild *r, unsigned new_at, bool with_new)
@@ -138,7 +126,7 @@ int rebuild_measure(struct rebuild *r, unsigned from, unsigned to, uint32_t *pre
     if (rc != 0) {
         return rc;
     }
-    uint32_t longest = common(a.key, b.key);
+    uint32_t longest = slice_common(a.key, b.key);
     uint32_t most = key_inline_max(store->page_size);
     longest = longest > most ? most : longest;
     const struct page *p = r->items[keyed].page;
@@ -278,7 +266,7 @@ static int separator_of(struct rebuild *r, unsigned k, uint8_t *copy, struct nod
         if (rc != 0) {
             return rc;
         }
-        sep->key.len = common(before.key, e.key) + 1u;
+        sep->key.len = slice_common(before.key, e.key) + 1u;
         if (sep->key.len > e.key.len) {
             return out_of_order(r, at);
         }
@@ -305,7 +293,7 @@ int rebuild_may_cut(struct rebuild *r, unsigned at, bool *yes)
     }
     int rc = item_read(r, at - 1, store->keys[1], &before);
     rc = rc == 0 ? item_read(r, at, store->keys[2], &e) : rc;
-    *yes = rc == 0 && !run_is_long(common(before.key, e.key) + 1u);
+    *yes = rc == 0 && !run_is_long(slice_common(before.key, e.key) + 1u);
     return rc;
 }
 

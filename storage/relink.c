@@ -143,15 +143,8 @@ static int find_spot(struct ps_store *store, const struct tree_root *root, struc
         struct node_entry e;
         if (rc == 0 && i + 1u < p->count) {
             rc = node_read(store, p, i + 1, store->keys[3], &e);
-            sweep->next.n = 0;
-            if (rc == 0 && !vec_reserve(&sweep->next, e.key.len + 1)) {
-                rc = PS_NOMEM;
-            }
-            if (rc == 0) {
-                memcpy(sweep->next.at, e.key.data, e.key.len);
-                sweep->next.n = e.key.len;
-                spot->next = true;
-            }
+            rc = rc == 0 && !bytes_keep(&sweep->next, e.key) ? PS_NOMEM : rc;
+            spot->next = rc == 0;
         }
         if (rc != 0) {
             return rc;
@@ -215,12 +208,7 @@ static int sweep_step(struct ps_txn *txn)
         rc = relink_spot(txn, root, &spot);
     }
     if (rc == 0 && spot.next) {
-        sweep->key.n = 0;
-        if (!vec_reserve(&sweep->key, sweep->next.n + 1)) {
-            return PS_NOMEM;
-        }
-        memcpy(sweep->key.at, sweep->next.at, sweep->next.n);
-        sweep->key.n = sweep->next.n;
+        rc = bytes_keep(&sweep->key, bytes_slice(&sweep->next)) ? 0 : PS_NOMEM;
     } else if (rc == 0) {
         next_tree(sweep);
     }

@@ -58,11 +58,7 @@ static int compare_ops(const void *a, const void *b)
     if (x->tree != y->tree) {
         return x->tree < y->tree ? -1 : 1;
     }
-    size_t n = x->key.len < y->key.len ? x->key.len : y->key.len;
-    int c = n > 0 ? memcmp(x->key.data, y->key.data, n) : 0;
-    if (c == 0) {
-        c = (x->key.len > y->key.len) - (x->key.len < y->key.len);
-    }
+    int c = slice_order(x->key, y->key);
     return c != 0 ? c : (x->order > y->order) - (x->order < y->order);
 }
 

@@ -29,8 +29,8 @@ struct hole {
     struct child child; /* as its parent has it */
     unsigned level;     /* of the lost page */
     bool has_low, has_high;
-    VEC(uint8_t) low, high; /* keys in it are >= low and < high */
-    uint64_t found;         /* entries that were found by searching */
+    byte_vec low, high; /* keys in it are >= low and < high */
+    uint64_t found;     /* entries that were found by searching */
 };
 
 struct old_tree {

@@ -8,13 +8,6 @@
 #include "storage/overflow.h"
 #include "storage/salvage.h"
 
-static int order_of(struct ps_slice a, struct ps_slice b)
-{
-    size_t n = a.len < b.len ? a.len : b.len;
-    int c = n > 0 ? memcmp(a.data, b.data, n) : 0;
-    return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
-}
-
 /* ---- leaves -----------------------------------------------------------------------------------
  */
 
@@ -103,21 +96,6 @@ static bool is_whole_child(const struct salvage *s, const struct page *parent,
            page_at(s->from, child->ref)->level + 1u == parent->level;
 }
 
-static int keep_bound(struct ps_slice key, uint8_t **at, size_t *n, size_t *room)
-{
-    VEC(uint8_t) v = {0};
-    if (!vec_reserve(&v, key.len + 1)) {
-        return PS_NOMEM;
-    }
-    if (key.len > 0) {
-        memcpy(v.at, key.data, key.len);
-    }
-    *at = v.at;
-    *n = key.len;
-    *room = v.room;
-    return 0;
-}
-
 static int make_hole(struct salvage *s, size_t tree, const struct child *child, unsigned level,
                      const struct ps_slice *low, const struct ps_slice *high)
 {
@@ -126,10 +104,9 @@ static int make_hole(struct salvage *s, size_t tree, const struct child *child, 
                         .level = level,
                         .has_low = low != NULL,
                         .has_high = high != NULL};
-    int rc = low != NULL ? keep_bound(*low, &hole.low.at, &hole.low.n, &hole.low.room) : 0;
-    rc = rc == 0 && high != NULL ? keep_bound(*high, &hole.high.at, &hole.high.n, &hole.high.room)
-                                 : rc;
-    if (rc != 0 || !vec_push(&s->holes, hole)) {
+    bool kept = (low == NULL || bytes_keep(&hole.low, *low)) &&
+                (high == NULL || bytes_keep(&hole.high, *high));
+    if (!kept || !vec_push(&s->holes, hole)) {
         vec_free(&hole.low);
         vec_free(&hole.high);
         return PS_NOMEM;
@@ -375,10 +352,10 @@ static bool fits(struct salvage *s, const struct hole *hole, const struct page *
         node_read(s->from, p, p->count - 1u, s->keybuf[0][1], &last) != 0) {
         return false;
     }
-    struct ps_slice low = {hole->low.at, hole->low.n};
-    struct ps_slice high = {hole->high.at, hole->high.n};
-    return (!hole->has_low || order_of(first.key, low) >= 0) &&
-           (!hole->has_high || order_of(last.key, high) < 0);
+    struct ps_slice low = bytes_slice(&hole->low);
+    struct ps_slice high = bytes_slice(&hole->high);
+    return (!hole->has_low || slice_order(first.key, low) >= 0) &&
+           (!hole->has_high || slice_order(last.key, high) < 0);
 }
 
 /* The tree whose hole a leaf fits into; in those of several, or in none: lost+found. False: it is
@@ -420,8 +397,8 @@ static void report_hole(struct salvage *s, const struct hole *hole)
     uint64_t entries = child_entries(&hole->child);
     uint64_t lost = entries > hole->found ? entries - hole->found : 0;
     const struct old_tree *tree = &s->trees.at[hole->tree];
-    salvage_key((struct ps_slice){hole->low.at, hole->low.n}, low);
-    salvage_key((struct ps_slice){hole->high.at, hole->high.n}, high);
+    salvage_key(bytes_slice(&hole->low), low);
+    salvage_key(bytes_slice(&hole->high), high);
     s->report->lost_subtrees++;
     s->report->lost_entries += lost;
     salvage_finding(s, hole->child.ref,

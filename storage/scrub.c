@@ -22,11 +22,11 @@ struct ps_scrub {
     struct ps_store *store;
     struct ps_snapshot *snap;
     struct walk walk;
-    ps_tree tree;     /* where it is */
-    VEC(uint8_t) key; /* the next entry there */
-    bool within;      /* the key counts */
-    uint64_t left;    /* bytes of this step */
-    bool fresh;       /* it has not met an entry yet: it ends behind one at the earliest */
+    ps_tree tree;  /* where it is */
+    byte_vec key;  /* the next entry there */
+    bool within;   /* the key counts */
+    uint64_t left; /* bytes of this step */
+    bool fresh;    /* it has not met an entry yet: it ends behind one at the earliest */
     pthread_mutex_t mu;
     pthread_cond_t cond;
     pthread_t thread;
@@ -47,14 +47,9 @@ static int entry(void *arg, struct ps_slice key, struct ps_slice value, bool enc
         s->fresh = false;
         return 0;
     }
-    s->key.n = 0;
-    if (!vec_reserve(&s->key, key.len + 1)) {
+    if (!bytes_keep(&s->key, key)) {
         return PS_NOMEM;
     }
-    if (key.len > 0) {
-        memcpy(s->key.at, key.data, key.len);
-    }
-    s->key.n = key.len;
     s->within = true;
     return ENOUGH;
 }
@@ -138,12 +133,11 @@ static int walk_on(struct ps_scrub *s, const struct state *state)
     if (!s->within) {
         return walk_tree(&s->walk, root);
     }
-    uint8_t *copy = malloc(s->key.n + 1); /* the place moves meanwhile */
+    struct ps_slice from = bytes_slice(&s->key);
+    void *copy = slice_copy(&from); /* the place moves meanwhile */
     if (copy == NULL) {
         return PS_NOMEM;
     }
-    struct ps_slice from = {copy, s->key.n};
-    memcpy(copy, s->key.at, s->key.n);
     int rc = walk_tree_from(&s->walk, root, from);
     free(copy);
     return rc;

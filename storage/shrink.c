@@ -33,9 +33,9 @@ struct shrink {
     uint64_t limit; /* pages from here on are to move */
     uint64_t whole, seen, moved;
     ps_tree tree;
-    VEC(uint8_t) from; /* where the next step goes on in that tree */
-    bool more;         /* the step found as much as it may */
-    uint64_t slots;    /* that it will take */
+    byte_vec from;  /* where the next step goes on in that tree */
+    bool more;      /* the step found as much as it may */
+    uint64_t slots; /* that it will take */
     VEC(struct target) targets;
     VEC(uint8_t) keys;
     uint8_t *keybufs[TREE_MAX_LEVELS];
@@ -97,19 +97,6 @@ static int note(struct shrink *s, struct ps_slice key, unsigned level)
     return 0;
 }
 
-static int remember(struct shrink *s, struct ps_slice key)
-{
-    s->from.n = 0;
-    if (!vec_reserve(&s->from, key.len + 1)) {
-        return PS_NOMEM;
-    }
-    if (key.len > 0) {
-        memcpy(s->from.at, key.data, key.len);
-    }
-    s->from.n = key.len;
-    return 0;
-}
-
 /* The node at a level whose keys begin with `low`: itself, and what is below it from `from` on. */
 static int look(struct shrink *s, const struct child *child, unsigned level, struct ps_slice low,
                 const struct ps_slice *from)
@@ -135,7 +122,7 @@ static int look(struct shrink *s, const struct child *child, unsigned level, str
         rc = node_read(store, p, i, s->keybufs[level], &e);
         if (rc == 0 && i > 0 && enough(s)) {
             s->more = true;
-            return remember(s, e.key);
+            return bytes_keep(&s->from, e.key) ? 0 : PS_NOMEM;
         }
         rc = rc == 0 ? look(s, &below, level - 1, i == 0 ? low : e.key, from) : rc;
     }
@@ -150,16 +137,12 @@ static int find(struct shrink *s, const struct state *state)
     s->more = false;
     while (rc == 0 && !s->more && s->targets.n == 0 && s->tree < state->ntrees) {
         const struct tree_root *root = &state->trees[s->tree];
-        struct ps_slice from = {s->from.at, s->from.n};
+        struct ps_slice from = bytes_slice(&s->from);
         struct ps_slice none = {NULL, 0};
-        uint8_t *copy = malloc(from.len + 1); /* the place moves meanwhile */
+        void *copy = slice_copy(&from); /* the place moves meanwhile */
         if (copy == NULL) {
             return PS_NOMEM;
         }
-        if (from.len > 0) {
-            memcpy(copy, from.data, from.len);
-        }
-        from.data = copy;
         if (root->name != NULL && root->root.ref != 0) {
             rc = look(s, &root->root, root->level, none, from.len > 0 ? &from : NULL);
         }

@@ -12,10 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "storage/page.h"
-#include "storage/vec.h"
+#include "storage/store.h"
 
-#define SORT_FILE    "bulk-sort"
 #define USUAL_MEMORY (UINT64_C(64) << 20)
 #define LEAST_MEMORY (UINT64_C(64) << 10)
 #define LEAST_BUFFER (UINT64_C(4) << 10) /* of a run that is read */
@@ -27,11 +25,6 @@ struct entry {
     uint64_t key_len, value_len;
     uint64_t number; /* of the put: of equal keys the highest counts */
     uint8_t bytes[];
-};
-
-/* Where an entry is. */
-struct place {
-    struct entry *entry;
 };
 
 struct run {
@@ -52,7 +45,7 @@ struct sort {
     uint64_t memory;
     int fd; /* -1: none yet */
     uint64_t end;
-    VEC(struct place) entries;
+    VEC(struct entry *) entries;
     uint64_t bytes, number;
     VEC(struct run) runs;
     uint64_t made;
@@ -76,7 +69,7 @@ struct sort *sort_new(const char *dir, uint64_t memory)
 static void forget_entries(struct sort *s)
 {
     for (size_t i = 0; i < s->entries.n; i++) {
-        free(s->entries.at[i].entry);
+        free(s->entries.at[i]);
     }
     s->entries.n = 0;
     s->bytes = 0;
@@ -106,13 +99,6 @@ uint64_t sort_runs(const struct sort *s)
 /* ---- order ------------------------------------------------------------------------------------
  */
 
-static int order_of(struct ps_slice a, struct ps_slice b)
-{
-    size_t n = a.len < b.len ? a.len : b.len;
-    int c = n > 0 ? memcmp(a.data, b.data, n) : 0;
-    return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
-}
-
 static struct ps_slice key_of(const struct entry *e)
 {
     return (struct ps_slice){e->bytes, (size_t)e->key_len};
@@ -125,9 +111,9 @@ static struct ps_slice value_of(const struct entry *e)
 
 static int compare_entries(const void *a, const void *b)
 {
-    const struct entry *x = ((const struct place *)a)->entry;
-    const struct entry *y = ((const struct place *)b)->entry;
-    int c = order_of(key_of(x), key_of(y));
+    const struct entry *x = *(struct entry *const *)a;
+    const struct entry *y = *(struct entry *const *)b;
+    int c = slice_order(key_of(x), key_of(y));
     return c != 0 ? c : (x->number > y->number) - (x->number < y->number);
 }
 
@@ -140,10 +126,10 @@ static void put_in_order(struct sort *s)
     qsort(s->entries.at, s->entries.n, sizeof *s->entries.at, compare_entries);
     size_t kept = 0;
     for (size_t i = 0; i < s->entries.n; i++) {
-        bool again = i + 1 < s->entries.n && order_of(key_of(s->entries.at[i].entry),
-                                                      key_of(s->entries.at[i + 1].entry)) == 0;
+        bool again = i + 1 < s->entries.n &&
+                     slice_order(key_of(s->entries.at[i]), key_of(s->entries.at[i + 1])) == 0;
         if (again) {
-            free(s->entries.at[i].entry);
+            free(s->entries.at[i]);
         } else {
             s->entries.at[kept++] = s->entries.at[i];
         }
@@ -154,13 +140,6 @@ static void put_in_order(struct sort *s)
 /* ---- the file ---------------------------------------------------------------------------------
  */
 
-static int error_of(int err)
-{
-    return err == ENOSPC || err == EDQUOT || err == EFBIG ? PS_NOSPACE
-           : err == ENOMEM                                ? PS_NOMEM
-                                                          : PS_IO;
-}
-
 static int open_file(struct sort *s)
 {
     if (s->fd >= 0) {
@@ -169,13 +148,13 @@ static int open_file(struct sort *s)
     s->fd = open(s->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (s->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
         char path[4200];
-        snprintf(path, sizeof path, "%s/" SORT_FILE "-XXXXXX", s->dir);
+        snprintf(path, sizeof path, "%s/bulk-sort-XXXXXX", s->dir);
         s->fd = mkostemp(path, O_CLOEXEC);
         if (s->fd >= 0) {
             (void)unlink(path);
         }
     }
-    return s->fd >= 0 ? 0 : error_of(errno);
+    return s->fd >= 0 ? 0 : errno_code(-errno);
 }
 
 static int write_out(struct sort *s)
@@ -187,7 +166,7 @@ static int write_out(struct sort *s)
             continue;
         }
         if (n <= 0) {
-            return n < 0 ? error_of(errno) : PS_NOSPACE;
+            return n < 0 ? errno_code(-errno) : PS_NOSPACE;
         }
         done += (size_t)n;
         s->end += (uint64_t)n;
@@ -238,7 +217,7 @@ static int end_run(struct sort *s, struct run *run)
     int rc = write_out(s);
     run->to = s->end;
     s->made += rc == 0;
-    return rc == 0 && !vec_push(&s->runs, *run) ? PS_NOMEM : rc;
+    return rc;
 }
 
 /* What was gathered becomes a run. */
@@ -248,9 +227,10 @@ static int put_away(struct sort *s)
     put_in_order(s);
     int rc = begin_run(s, &run);
     for (size_t i = 0; rc == 0 && i < s->entries.n; i++) {
-        rc = write_entry(s, key_of(s->entries.at[i].entry), value_of(s->entries.at[i].entry));
+        rc = write_entry(s, key_of(s->entries.at[i]), value_of(s->entries.at[i]));
     }
     rc = rc == 0 ? end_run(s, &run) : rc;
+    rc = rc == 0 && !vec_push(&s->runs, run) ? PS_NOMEM : rc;
     forget_entries(s);
     return rc;
 }
@@ -318,7 +298,7 @@ static int advance(struct sort *s, struct source *src)
 /* Which of two runs comes first; of equal keys the older one, so that the newer is given last. */
 static bool is_before(const struct source *sources, size_t a, size_t b)
 {
-    int c = order_of(sources[a].key, sources[b].key);
+    int c = slice_order(sources[a].key, sources[b].key);
     return c != 0 ? c < 0 : a < b;
 }
 
@@ -357,8 +337,8 @@ static int merge_sources(struct sort *s, struct source *sources, size_t *heap, s
     }
     while (rc == 0 && n > 0) {
         struct source *first = &sources[heap[0]];
-        bool again = (n > 1 && order_of(first->key, sources[heap[1]].key) == 0) ||
-                     (n > 2 && order_of(first->key, sources[heap[2]].key) == 0);
+        bool again = (n > 1 && slice_order(first->key, sources[heap[1]].key) == 0) ||
+                     (n > 2 && slice_order(first->key, sources[heap[2]].key) == 0);
         rc = again ? 0 : entry(arg, first->key, first->value);
         rc = rc == 0 ? advance(s, first) : rc;
         if (first->ended) {
@@ -369,7 +349,8 @@ static int merge_sources(struct sort *s, struct source *sources, size_t *heap, s
     return rc;
 }
 
-static int merge(struct sort *s, size_t from, size_t runs,
+/* Gives the entries of the oldest runs. */
+static int merge(struct sort *s, size_t runs,
                  int (*entry)(void *arg, struct ps_slice key, struct ps_slice value), void *arg)
 {
     struct source *sources = calloc(runs, sizeof *sources);
@@ -378,7 +359,7 @@ static int merge(struct sort *s, size_t from, size_t runs,
     room = room < LEAST_BUFFER ? LEAST_BUFFER : room > MOST_BUFFER ? MOST_BUFFER : room;
     int rc = sources == NULL || heap == NULL ? PS_NOMEM : 0;
     for (size_t i = 0; rc == 0 && i < runs; i++) {
-        const struct run *run = &s->runs.at[from + i];
+        const struct run *run = &s->runs.at[i];
         sources[i] = (struct source){
             .at = run->from, .to = run->to, .buffer = malloc((size_t)room), .room = (size_t)room};
         rc = sources[i].buffer == NULL ? PS_NOMEM : 0;
@@ -398,16 +379,13 @@ static int lessen(struct sort *s, size_t most)
     int rc = 0;
     while (rc == 0 && s->runs.n > most) {
         struct run run;
-        size_t n = s->runs.n < most ? s->runs.n : most;
         rc = begin_run(s, &run);
-        rc = rc == 0 ? merge(s, 0, n, write_entry, s) : rc;
-        rc = rc == 0 ? write_out(s) : rc;
-        if (rc == 0) {
-            run.to = s->end;
-            s->made++;
+        rc = rc == 0 ? merge(s, most, write_entry, s) : rc;
+        rc = rc == 0 ? end_run(s, &run) : rc;
+        if (rc == 0) { /* in the place of those that it is made of */
             s->runs.at[0] = run;
-            memmove(s->runs.at + 1, s->runs.at + n, (s->runs.n - n) * sizeof *s->runs.at);
-            s->runs.n -= n - 1;
+            memmove(s->runs.at + 1, s->runs.at + most, (s->runs.n - most) * sizeof *s->runs.at);
+            s->runs.n -= most - 1;
         }
     }
     return rc;
@@ -430,9 +408,8 @@ int sort_put(struct sort *s, struct ps_slice key, struct ps_slice value)
     if (value.len > 0) {
         memcpy(e->bytes + key.len, value.data, value.len);
     }
-    struct place place = {e};
-    vec_put(&s->entries, place);
-    s->bytes += sizeof *e + sizeof(struct place) + key.len + value.len;
+    vec_put(&s->entries, e);
+    s->bytes += sizeof *e + sizeof e + key.len + value.len;
     return s->bytes >= s->memory ? put_away(s) : 0;
 }
 
@@ -443,12 +420,12 @@ int sort_give(struct sort *s, int (*entry)(void *arg, struct ps_slice key, struc
     if (s->runs.n == 0) {
         put_in_order(s);
         for (size_t i = 0; rc == 0 && i < s->entries.n; i++) {
-            rc = entry(arg, key_of(s->entries.at[i].entry), value_of(s->entries.at[i].entry));
+            rc = entry(arg, key_of(s->entries.at[i]), value_of(s->entries.at[i]));
         }
         return rc;
     }
     rc = s->entries.n > 0 ? put_away(s) : 0;
     uint64_t most = s->memory / LEAST_BUFFER / 2;
     rc = rc == 0 ? lessen(s, most > MOST_RUNS ? MOST_RUNS : (size_t)most) : rc;
-    return rc == 0 ? merge(s, 0, s->runs.n, entry, arg) : rc;
+    return rc == 0 ? merge(s, s->runs.n, entry, arg) : rc;
 }

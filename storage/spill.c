@@ -257,13 +257,7 @@ static int stop_at(struct sweep *s, const struct page *p, unsigned i)
     if (rc != 0 || i == 0) {
         return rc;
     }
-    at->key.n = 0;
-    if (!vec_reserve(&at->key, e.key.len + 1)) {
-        return PS_NOMEM;
-    }
-    memcpy(at->key.at, e.key.data, e.key.len);
-    at->key.n = e.key.len;
-    return 0;
+    return bytes_keep(&at->key, e.key) ? 0 : PS_NOMEM;
 }
 
 /* Whether a branch can leave without anything but its own going with it. */
@@ -326,17 +320,13 @@ static int go_round(struct sweep *s)
 {
     struct state *state = s->txn->state;
     struct spill_cursor *at = &s->store->spilled;
-    struct ps_slice key = {at->key.at, at->key.n};
+    struct ps_slice key = bytes_slice(&at->key);
     at->tree = at->tree < state->ntrees ? at->tree : 0;
     ps_tree began = at->tree;
-    uint8_t *copy = malloc(key.len + 1); /* the cursor moves meanwhile */
+    void *copy = slice_copy(&key); /* the cursor moves meanwhile */
     if (copy == NULL) {
         return PS_NOMEM;
     }
-    if (key.len > 0) {
-        memcpy(copy, key.data, key.len);
-    }
-    key.data = copy;
     int rc = 0;
     s->stopped = false;
     for (uint32_t n = 0; rc == 0 && !s->stopped && n <= state->ntrees && state->ntrees > 0; n++) {

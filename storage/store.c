@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "storage/merge.h"
+#include "storage/path.h"
 #include "storage/store.h"
 
 #define DEFAULT_DIRTY   (UINT64_C(256) << 20)
@@ -17,23 +18,6 @@
 #define REPLAY_SLOTS    96u /* with which any single put can be replayed, however small */
 #define REPLAY_RUNS     6u  /* the arena has become: so many slots and longest runs */
 #define FIRST_GROWTH    (UINT64_C(1) << 20)
-
-static char *join(const char *dir, const char *name)
-{
-    size_t room = strlen(dir) + strlen(name) + 2;
-    char *path = malloc(room);
-    if (path != NULL) {
-        snprintf(path, room, "%s/%s", dir, name);
-    }
-    return path;
-}
-
-static int fail_at(struct ps_fault *fault, int err, const char *file, const char *what)
-{
-    int rc = errno_code(err);
-    fault_set(fault, rc, err, file, 0, "%s: %s", what, strerror(-err));
-    return rc;
-}
 
 static void set_defaults(struct ps_options *o)
 {
@@ -82,7 +66,7 @@ static struct ps_store *store_alloc(const char *dir, const struct ps_options *op
     atomic_store(&store->max_snapshot_ms, store->options.max_snapshot_ms);
     init_locks(store);
     store->dir = strdup(dir);
-    store->file_path = join(dir, "pando.db");
+    store->file_path = path_join(dir, "pando.db");
     store->listing = calloc(READER_SLOTS, sizeof *store->listing);
     store->operators = merge_table();
     store->noperators = merge_nbuiltins;
@@ -95,12 +79,20 @@ static struct ps_store *store_alloc(const char *dir, const struct ps_options *op
     return store;
 }
 
+/* Whether there was memory for all of it. */
+static bool is_whole(const struct ps_store *store)
+{
+    return store->readers != NULL && store->listing != NULL && store->operators != NULL &&
+           store->dir != NULL && store->file_path != NULL &&
+           (!IMAGE_ANONYMOUS || store->image != NULL);
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static int take_lock(struct ps_store *store, int flags, struct ps_fault *fault)
 {
     const struct ps_vfs *vfs = store->vfs;
-    char *lock = join(store->dir, "LOCK");
+    char *lock = path_join(store->dir, "LOCK");
     if (lock == NULL) {
         return PS_NOMEM;
     }
@@ -113,7 +105,7 @@ static int take_lock(struct ps_store *store, int flags, struct ps_fault *fault)
     } else if (err == -ENOENT && store->options.read_only_check) {
         rc = 0; /* a copy of the data: nobody has it open */
     } else if (err != 0) {
-        rc = fail_at(fault, err, lock, "opening");
+        rc = fault_at(fault, err, lock, "opening");
     }
     free(lock);
     return rc;
@@ -126,7 +118,7 @@ static int open_files(struct ps_store *store, struct ps_fault *fault)
     if (!only_look) {
         int err = vfs->mkdir(vfs->ctx, store->dir, 0777);
         if (err != 0 && err != -EEXIST) {
-            return fail_at(fault, err, store->dir, "making the directory");
+            return fault_at(fault, err, store->dir, "making the directory");
         }
     }
     int flags = only_look ? O_RDONLY : O_RDWR | O_CREAT;
@@ -134,7 +126,7 @@ static int open_files(struct ps_store *store, struct ps_fault *fault)
     if (rc == 0) {
         store->fd = vfs->open(vfs->ctx, store->file_path, flags, 0666);
         if (store->fd < 0) {
-            rc = fail_at(fault, store->fd, store->file_path, "opening");
+            rc = fault_at(fault, store->fd, store->file_path, "opening");
         }
     }
     return rc;
@@ -170,7 +162,7 @@ static int map_file(struct ps_store *store, struct ps_fault *fault)
         }
     }
     if (err != 0) {
-        return fail_at(fault, err, store->file_path, "mapping");
+        return fault_at(fault, err, store->file_path, "mapping");
     }
     store->map_bytes = bytes;
     store->base[0] = at;
@@ -179,7 +171,7 @@ static int map_file(struct ps_store *store, struct ps_fault *fault)
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (bits == MAP_FAILED) {
         store->verified_bytes = 0;
-        return fail_at(fault, -ENOMEM, store->file_path, "memory for page checks");
+        return fault_at(fault, -ENOMEM, store->file_path, "memory for page checks");
     }
     store->verified = (void *)bits;
     store->verified_runs = (void *)(bits + store->verified_bytes);
@@ -258,7 +250,7 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
         err = vfs->fallocate(vfs->ctx, store->fd, 0, bytes);
     }
     if (err != 0) {
-        return fail_at(fault, err, store->file_path, "sizing");
+        return fault_at(fault, err, store->file_path, "sizing");
     }
     uint64_t pages = bytes >> store->page_shift;
     if (!fresh && pages < store->meta.file_pages) {
@@ -268,7 +260,7 @@ static int open_space(struct ps_store *store, bool fresh, struct ps_fault *fault
         return PS_CORRUPT;
     }
     if ((pages << store->page_shift) > store->map_bytes) {
-        return fail_at(fault, -ENOMEM, store->file_path, "address space");
+        return fault_at(fault, -ENOMEM, store->file_path, "address space");
     }
     int rc = space_init(&store->space, vfs, store->fd, store->page_shift,
                         META_RESERVED >> store->page_shift, pages);
@@ -325,7 +317,7 @@ static int create(struct ps_store *store, enum newness found, struct ps_fault *f
     }
     store->meta.page_size = store->page_size;
     if (getrandom(store->meta.id, sizeof store->meta.id, 0) != sizeof store->meta.id) {
-        return fail_at(fault, -EIO, store->dir, "random numbers");
+        return fault_at(fault, -EIO, store->dir, "random numbers");
     }
     struct log_pos none = {0};
     int rc = log_start(store->log, &none, fault);
@@ -341,31 +333,6 @@ static int create(struct ps_store *store, enum newness found, struct ps_fault *f
     return rc;
 }
 
-/* The directory that holds the store's. NULL: no memory. */
-static char *parent_of(const char *dir)
-{
-    char *parent = strdup(dir);
-    if (parent == NULL) {
-        return NULL;
-    }
-    size_t len = strlen(parent);
-    while (len > 1 && parent[len - 1] == '/') {
-        len--;
-    }
-    while (len > 0 && parent[len - 1] != '/') {
-        len--;
-    }
-    while (len > 1 && parent[len - 1] == '/') {
-        len--;
-    }
-    parent[len] = 0;
-    if (len == 0) {
-        free(parent);
-        return strdup(".");
-    }
-    return parent;
-}
-
 /* Whether a directory cannot be synced because it is none of this process's business: what it may
  * not read, or what lies on a read-only file system, somebody else has made and answers for. */
 static bool is_foreign(int err)
@@ -378,7 +345,7 @@ static bool is_foreign(int err)
 static int sync_names(struct ps_store *store, struct ps_fault *fault)
 {
     const struct ps_vfs *vfs = store->vfs;
-    char *parent = parent_of(store->dir);
+    char *parent = path_parent(store->dir);
     if (parent == NULL || !ps_rule(RULE_DIRECTORY_SYNCED)) {
         free(parent);
         return parent == NULL ? PS_NOMEM : 0;
@@ -389,7 +356,7 @@ static int sync_names(struct ps_store *store, struct ps_fault *fault)
         err = is_foreign(err) ? 0 : err;
     }
     free(parent);
-    return err == 0 ? 0 : fail_at(fault, err, store->dir, "syncing its name");
+    return err == 0 ? 0 : fault_at(fault, err, store->dir, "syncing its name");
 }
 
 /* The file's page size; a caller that asks for another one is told. */
@@ -469,12 +436,10 @@ int ps_open(const char *dir, const struct ps_options *options, struct ps_store *
     memset(fault, 0, sizeof *fault);
     *out = NULL;
     struct ps_store *store = store_alloc(dir, options);
-    bool unwatched = store != NULL && IMAGE_ANONYMOUS && store->image == NULL;
-    if (store == NULL || store->readers == NULL || store->listing == NULL ||
-        store->operators == NULL || store->file_path == NULL || unwatched) {
+    if (store == NULL) {
         return PS_NOMEM;
     }
-    int rc = open_all(store, &report, fault);
+    int rc = is_whole(store) ? open_all(store, &report, fault) : PS_NOMEM;
     if (rc == 0 && !store->options.read_only_check) {
         arena_use_huge_pages(&store->arena);
         rc = helper_start(store);

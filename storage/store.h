@@ -47,8 +47,8 @@
 #include "storage/page.h"
 #include "storage/pandostore.h"
 #include "storage/rules.h"
+#include "storage/slice.h"
 #include "storage/space.h"
-#include "storage/vec.h"
 #include "storage/vfs.h"
 #include "storage/watch.h"
 
@@ -271,11 +271,11 @@ struct ps_store {
     struct relink_cursor {
         bool active;
         ps_tree tree;
-        VEC(uint8_t) key, next; /* where it is; where it goes on */
+        byte_vec key, next; /* where it is; where it goes on */
     } sweep;
     struct spill_cursor {
         ps_tree tree;
-        VEC(uint8_t) key;
+        byte_vec key;
     } spilled;             /* where the last sweep ended */
     int64_t full_until;    /* in ms: until then a full disk is not asked again */
     int64_t log_allowance; /* bytes of log known to be there */

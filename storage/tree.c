@@ -285,12 +285,7 @@ int tree_delete(struct ps_txn *txn, ps_tree tree, struct ps_slice key)
         return rc;
     }
     PS_ASSERT(exact);
-    struct run_ref key_run, value_run;
-    node_runs(path.page[0], i, &key_run, &value_run);
-    rc = key_run.ref != 0 ? run_drop(txn, &key_run) : 0;
-    if (rc == 0 && value_run.ref != 0) {
-        rc = run_drop(txn, &value_run);
-    }
+    rc = entry_drop_runs(txn, path.page[0], i);
     if (rc != 0) {
         return rc;
     }
@@ -307,12 +302,7 @@ int subtree_drop(struct ps_txn *txn, const struct child *child, unsigned level)
         const struct page *p;
         rc = page_get(store, child, level, &p);
         for (unsigned i = 0; rc == 0 && i < p->count; i++) {
-            if (p->flags & PAGE_HAS_OVERFLOW) {
-                struct run_ref key, value;
-                node_runs(p, i, &key, &value);
-                rc = key.ref != 0 ? run_drop(txn, &key) : 0;
-                rc = rc == 0 && value.ref != 0 ? run_drop(txn, &value) : rc;
-            }
+            rc = p->flags & PAGE_HAS_OVERFLOW ? entry_drop_runs(txn, p, i) : 0;
             if (rc == 0 && level > 0) {
                 struct child below;
                 node_child(p, i, &below);

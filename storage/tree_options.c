@@ -9,22 +9,12 @@
 
 static const struct ps_slice nothing;
 
-static bool is_name(const char *name, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (name[i] < '!' || name[i] > '~') {
-            return false;
-        }
-    }
-    return true;
-}
-
 int tree_options_parse(struct ps_slice bytes, struct ps_tree_options *options)
 {
     const uint8_t *at = bytes.data;
     *options = (struct ps_tree_options){0};
     if (bytes.len < OPTIONS_FIXED || bytes.len > OPTIONS_MOST || at[0] > PS_ZSTD ||
-        !is_name((const char *)at + OPTIONS_FIXED, bytes.len - OPTIONS_FIXED)) {
+        !merge_is_name((const char *)at + OPTIONS_FIXED, bytes.len - OPTIONS_FIXED)) {
         return PS_CORRUPT;
     }
     options->compression = at[0];
@@ -105,7 +95,7 @@ int ps_tree_set(struct ps_txn *txn, ps_tree tree, const struct ps_tree_options *
     int rc = change_usable(txn, tree);
     if (rc == 0 && ((unsigned)options->compression > PS_ZSTD ||
                     memchr(options->merge, 0, sizeof options->merge) == NULL ||
-                    !is_name(options->merge, strlen(options->merge)))) {
+                    !merge_is_name(options->merge, strlen(options->merge)))) {
         rc = PS_INVALID;
     }
     rc = rc == 0 ? ps_reserve(txn, 1, OPTIONS_MOST) : rc;

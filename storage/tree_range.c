@@ -56,14 +56,6 @@ static int drop_empty(struct ps_txn *txn, struct child *child)
     return rc;
 }
 
-static int drop_runs(struct ps_txn *txn, const struct page *p, unsigned i)
-{
-    struct run_ref key, value;
-    node_runs(p, i, &key, &value);
-    int rc = key.ref != 0 ? run_drop(txn, &key) : 0;
-    return rc == 0 && value.ref != 0 ? run_drop(txn, &value) : rc;
-}
-
 static int trim_leaf(struct ps_txn *txn, struct child *child, struct page *p,
                      const struct ps_slice *low, const struct ps_slice *high)
 {
@@ -76,7 +68,7 @@ static int trim_leaf(struct ps_txn *txn, struct child *child, struct page *p,
         rc = out_of_order(txn->view.store, p);
     }
     while (rc == 0 && to > from) {
-        rc = drop_runs(txn, p, --to);
+        rc = entry_drop_runs(txn, p, --to);
         if (rc == 0) {
             node_remove(p, to, txn->view.store->page_size);
         }
@@ -101,7 +93,7 @@ static int remove_entries(struct ps_txn *txn, struct page *p, unsigned from, uns
     }
     int rc = 0;
     while (rc == 0 && to > from) {
-        rc = drop_runs(txn, p, --to);
+        rc = entry_drop_runs(txn, p, --to);
         if (rc == 0) {
             node_remove(p, to, txn->view.store->page_size);
         }
@@ -310,12 +302,11 @@ int tree_fence(struct ps_txn *txn, ps_tree tree, uint64_t rank, struct ps_slice 
             return rc;
         }
         free(*copy);
-        *copy = malloc(e.key.len + 1);
+        *fence = e.key;
+        *copy = slice_copy(fence);
         if (*copy == NULL) {
             return PS_NOMEM;
         }
-        memcpy(*copy, e.key.data, e.key.len);
-        *fence = (struct ps_slice){*copy, e.key.len};
     }
     return 0;
 }

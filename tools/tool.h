@@ -145,6 +145,12 @@ struct tool_view {
 int tool_look(struct tool *tool, struct tool_view *view,
               int (*look)(struct tool *tool, struct tool_view *view, void *arg), void *arg);
 void tool_close(struct tool_view *view);
+/* Opens the store of the first argument as a server does, to the log's end, but makes none where
+ * there is none. An error of ps_open's. */
+int tool_open(struct tool *tool, const struct ps_options *options, struct ps_store **store,
+              struct ps_fault *fault);
+/* What to answer then. */
+int tool_not_opened(struct tool *tool, int rc, const struct ps_fault *fault);
 
 /* The log from the newest meta on (or, without one, each segment): its damage is a finding. */
 int tool_read_log(struct tool *tool, struct tool_view *view, const struct ps_log_watch *watch,

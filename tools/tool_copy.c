@@ -81,14 +81,11 @@ static int copy_closed(struct tool *tool, struct copying *c, bool *locked)
 {
     struct ps_options options = {.durability = PS_ALWAYS, .manual_checkpoint = true};
     struct ps_fault fault = {0};
-    struct ps_meta metas[2];
     struct ps_store *store;
-    const char *dir = tool->arguments[0];
-    int rc = ps_read_metas(dir, metas, NULL, &fault); /* opening would make what is not there */
-    rc = rc == 0 ? ps_open(dir, &options, &store, NULL, &fault) : rc;
+    int rc = tool_open(tool, &options, &store, &fault);
     *locked = rc == PS_LOCKED;
     if (rc != 0) {
-        return *locked ? TOOL_FINE : fail(tool, dir, rc, &fault);
+        return *locked ? TOOL_FINE : tool_not_opened(tool, rc, &fault);
     }
     copy_snapshot(tool, store, c);
     (void)ps_close(store, false);
@@ -131,14 +128,12 @@ static int compact_in_place(struct tool *tool)
     struct ps_options options = {.durability = PS_ALWAYS, .manual_checkpoint = true};
     struct ps_copy_watch watch = {tool_show_progress, tool};
     struct ps_fault fault = {0};
-    struct ps_meta metas[2];
     struct ps_store *store;
     const char *dir = tool->arguments[0];
     uint64_t before = bytes_of(dir);
-    int rc = ps_read_metas(dir, metas, NULL, &fault); /* opening would make what is not there */
-    rc = rc == 0 ? ps_open(dir, &options, &store, NULL, &fault) : rc;
+    int rc = tool_open(tool, &options, &store, &fault);
     if (rc != 0) {
-        return fail(tool, dir, rc, &fault);
+        return tool_not_opened(tool, rc, &fault);
     }
     rc = ps_shrink(store, &watch, NULL);
     if (rc != 0) {

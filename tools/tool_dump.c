@@ -196,19 +196,15 @@ int tool_dump(struct tool *tool)
     };
     struct dump d = {.tool = tool, .writer.form = form_of(tool)};
     struct ps_fault fault = {0};
-    struct ps_meta metas[2];
-    const char *dir = tool->arguments[0];
     if (d.writer.form == NULL) {
         return tool_fail(tool, "--format: bytevalue, print, or json");
     }
     if (tool->json && d.writer.form[0] != 'j' && tool_option(tool, "--output", 0) == NULL) {
         return tool_fail(tool, "--json: lines of JSON only; another --format needs --output");
     }
-    int rc = ps_read_metas(dir, metas, NULL, &fault); /* opening would make what is not there */
-    rc = rc == 0 ? ps_open(dir, &options, &d.store, NULL, &fault) : rc;
+    int rc = tool_open(tool, &options, &d.store, &fault);
     if (rc != 0) {
-        int status = tool_fail_fault(tool, dir, rc, &fault);
-        return rc == PS_CORRUPT ? TOOL_DAMAGE : status;
+        return tool_not_opened(tool, rc, &fault);
     }
     int status = dump_store(&d);
     ps_close(d.store, false);

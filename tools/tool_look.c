@@ -269,3 +269,21 @@ int tool_conclude(struct tool *tool, const struct tool_view *view)
     }
     return tool->all_findings == 0 ? TOOL_FINE : TOOL_DAMAGE;
 }
+
+/* ---- opening ----------------------------------------------------------------------------------
+ */
+
+int tool_open(struct tool *tool, const struct ps_options *options, struct ps_store **store,
+              struct ps_fault *fault)
+{
+    struct ps_meta metas[2];
+    const char *dir = tool->arguments[0];
+    int rc = ps_read_metas(dir, metas, NULL, fault);
+    return rc == 0 ? ps_open(dir, options, store, NULL, fault) : rc;
+}
+
+int tool_not_opened(struct tool *tool, int rc, const struct ps_fault *fault)
+{
+    int status = tool_fail_fault(tool, tool->arguments[0], rc, fault);
+    return rc == PS_CORRUPT ? TOOL_DAMAGE : status;
+}

@@ -189,17 +189,13 @@ int tool_migrate_to_lmdb(struct tool *tool)
 {
     struct migration m = {.tool = tool};
     struct ps_options options = {.durability = PS_ALWAYS, .manual_checkpoint = true};
-    struct ps_meta metas[2];
     struct ps_fault fault = {0};
-    const char *dir = tool->arguments[0];
     if (!migrate_take_main(&m, NULL)) {
         return TOOL_ERROR;
     }
-    int rc = ps_read_metas(dir, metas, NULL, &fault); /* opening would make what is not there */
-    rc = rc == 0 ? ps_open(dir, &options, &m.store, NULL, &fault) : rc;
+    int rc = tool_open(tool, &options, &m.store, &fault);
     if (rc != 0) {
-        int status = tool_fail_fault(tool, dir, rc, &fault);
-        return rc == PS_CORRUPT ? TOOL_DAMAGE : status;
+        return tool_not_opened(tool, rc, &fault);
     }
     int status = empty_store(&m);
     (void)ps_close(m.store, false);

@@ -189,15 +189,6 @@ static uint64_t level_get(struct bench_reader *reader, const void *key)
     return word;
 }
 
-static uint64_t level_get_many(struct bench_reader *reader, const uint8_t *keys)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < BENCH_MANY; i++) {
-        sum += level_get(reader, keys + i * reader->db->key);
-    }
-    return sum;
-}
-
 static uint64_t level_scan(struct bench_reader *reader, const void *key, size_t n)
 {
     uint64_t sum = 0;
@@ -226,6 +217,5 @@ const struct bench_engine bench_leveldb = {
     .read_begin = level_read_begin,
     .read_end = level_read_end,
     .get = level_get,
-    .get_many = level_get_many,
     .scan = level_scan,
 };

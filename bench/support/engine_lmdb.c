@@ -164,15 +164,6 @@ static uint64_t lmdb_get_kept(struct bench_reader *reader, const void *key)
     return bench_word(value.mv_data);
 }
 
-static uint64_t lmdb_get_many(struct bench_reader *reader, const uint8_t *keys)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < BENCH_MANY; i++) {
-        sum += lmdb_get(reader, keys + i * reader->db->key);
-    }
-    return sum;
-}
-
 static uint64_t lmdb_scan(struct bench_reader *reader, const void *key, size_t n)
 {
     uint64_t sum = 0;
@@ -194,7 +185,7 @@ static uint64_t lmdb_scan(struct bench_reader *reader, const void *key, size_t n
         .set_level = lmdb_set_level, .apply = lmdb_apply, .settle = lmdb_settle,         \
         .reader_open = lmdb_reader_open, .reader_close = lmdb_reader_close,              \
         .read_begin = lmdb_read_begin, .read_end = lmdb_read_end, .get = lmdb_get,       \
-        .get_kept = lmdb_get_kept, .get_many = lmdb_get_many, .scan = lmdb_scan,         \
+        .get_kept = lmdb_get_kept, .scan = lmdb_scan,                                    \
     }
 
 const struct bench_engine bench_lmdb = LMDB("lmdb", lmdb_open);

@@ -18,6 +18,7 @@ struct bench_db {
     ps_tree tree;
     size_t key, value;
     enum ps_durability level;
+    const char *dir; /* the configuration's */
 };
 
 struct bench_reader {
@@ -43,6 +44,12 @@ static enum ps_durability level_of(enum bench_level level)
     return levels[level];
 }
 
+static void open_store(struct bench_db *db)
+{
+    struct ps_options options = {.durability = db->level, .dirty_memory = DIRTY_MEMORY};
+    must(db, ps_open(db->dir, &options, &db->store, NULL, NULL), "open");
+}
+
 static struct bench_db *pando_open(const struct bench_config *config)
 {
     struct bench_db *db = calloc(1, sizeof(*db));
@@ -52,8 +59,8 @@ static struct bench_db *pando_open(const struct bench_config *config)
     db->key = config->key;
     db->value = config->value;
     db->level = level_of(config->level);
-    struct ps_options options = {.durability = db->level, .dirty_memory = DIRTY_MEMORY};
-    must(db, ps_open(config->dir, &options, &db->store, NULL, NULL), "open");
+    db->dir = config->dir;
+    open_store(db);
     struct ps_txn *txn;
     must(db, ps_begin(db->store, &txn), "begin");
     must(db, ps_tree_create(txn, (struct ps_slice){"bench", 5}, &db->tree), "create");
@@ -186,6 +193,21 @@ static uint64_t pando_scan(struct bench_reader *reader, const void *key, size_t 
     return sum;
 }
 
+static void pando_trim(struct bench_db *db)
+{
+    must(db, ps_shrink(db->store, NULL, NULL), "shrink");
+}
+
+static void pando_compact(struct bench_db *db)
+{
+    struct ps_copy_report report;
+    int rc = ps_close(db->store, true);
+    db->store = NULL;
+    must(db, rc, "close");
+    must(db, ps_compact(db->dir, NULL, NULL, &report, NULL), "compact");
+    open_store(db);
+}
+
 const struct bench_engine bench_pando = {
     .name = "pando",
     .file = "pando.db",
@@ -194,6 +216,8 @@ const struct bench_engine bench_pando = {
     .set_level = pando_set_level,
     .apply = pando_apply,
     .settle = pando_settle,
+    .trim = pando_trim,
+    .compact = pando_compact,
     .reader_open = pando_reader_open,
     .reader_close = pando_reader_close,
     .read_begin = pando_read_begin,

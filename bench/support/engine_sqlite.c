@@ -219,15 +219,6 @@ static uint64_t sql_get(struct bench_reader *reader, const void *key)
     return word;
 }
 
-static uint64_t sql_get_many(struct bench_reader *reader, const uint8_t *keys)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < BENCH_MANY; i++) {
-        sum += sql_get(reader, keys + i * reader->db->key);
-    }
-    return sum;
-}
-
 static uint64_t sql_scan(struct bench_reader *reader, const void *key, size_t n)
 {
     struct connection *c = &reader->connection;
@@ -257,6 +248,5 @@ const struct bench_engine bench_sqlite = {
     .read_begin = sql_read_begin,
     .read_end = sql_read_end,
     .get = sql_get,
-    .get_many = sql_get_many,
     .scan = sql_scan,
 };

@@ -55,7 +55,9 @@ struct bench_engine {
     void (*apply)(struct bench_db *db, struct bench_op *ops, size_t n);
     /* Everything so far is on the device, and no work is left behind. */
     void (*settle)(struct bench_db *db);
-    /* Takes no more room than it has to; NULL: it has no such call. */
+    /* Gives free room back to the file system, beside readers; NULL: it has no such call. */
+    void (*trim)(struct bench_db *db);
+    /* Takes no more room than it has to; there is no reader. NULL: it has no such call. */
     void (*compact)(struct bench_db *db);
 
     struct bench_reader *(*reader_open)(struct bench_db *db);
@@ -67,7 +69,8 @@ struct bench_engine {
     uint64_t (*get)(struct bench_reader *reader, const void *key);
     /* The same with a cursor that is kept; NULL: there is no difference. */
     uint64_t (*get_kept)(struct bench_reader *reader, const void *key);
-    /* BENCH_MANY of them, one after the other in memory; the sum of the first eight bytes. */
+    /* BENCH_MANY of them, one after the other in memory; the sum of the first eight bytes. NULL: no
+     * such call, one `get` after the other. */
     uint64_t (*get_many)(struct bench_reader *reader, const uint8_t *keys);
     /* Seeks the first key >= key, reads up to n entries; the sum of the values' first bytes. */
     uint64_t (*scan)(struct bench_reader *reader, const void *key, size_t n);

@@ -538,9 +538,8 @@ int writer_start(struct exec_env *env)
     if (rc != 0) {
         env->writer = NULL;
         free(w);
-        return rc;
     }
-    return 0;
+    return rc;
 }
 
 void writer_stop(struct writer *w)

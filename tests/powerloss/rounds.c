@@ -209,19 +209,25 @@ int rounds_many(struct rounds *r, uint64_t seed, uint64_t images)
     return failed != 0;
 }
 
+/* Starts rounds of an order from *next on, up to n, and waits for one to end; NULL: none runs. */
+static struct job *next_to_end(struct rounds *r, const struct order *order, uint64_t *next,
+                               uint64_t n)
+{
+    struct job *job;
+    while (*next < n && (job = free_job(r)) != NULL) {
+        struct order one = *order;
+        one.round = (*next)++;
+        start(r, job, &one, NULL);
+    }
+    return any_runs(r) ? wait_for_one(r, IMPATIENCE) : NULL;
+}
+
 uint64_t rounds_until_failure(struct rounds *r, const struct order *order, uint64_t n,
                               struct progress *failed, uint64_t *images)
 {
     uint64_t next = order->round, lowest = n;
-    while ((next < n && lowest == n) || any_runs(r)) {
-        struct job *job = next < n && lowest == n ? free_job(r) : NULL;
-        if (job) {
-            struct order one = *order;
-            one.round = next++;
-            start(r, job, &one, NULL);
-            continue;
-        }
-        job = wait_for_one(r, IMPATIENCE);
+    struct job *job;
+    while ((job = next_to_end(r, order, &next, lowest == n ? n : 0)) != NULL) {
         *images += job->progress->images;
         if (ended_well(job))
             continue;
@@ -239,15 +245,8 @@ uint64_t rounds_until_failure(struct rounds *r, const struct order *order, uint6
 uint64_t rounds_failing(struct rounds *r, const struct order *order, uint64_t n)
 {
     uint64_t next = 0, failing = 0;
-    while (next < n || any_runs(r)) {
-        struct job *job = next < n ? free_job(r) : NULL;
-        if (job) {
-            struct order one = *order;
-            one.round = next++;
-            start(r, job, &one, NULL);
-            continue;
-        }
-        job = wait_for_one(r, IMPATIENCE);
+    struct job *job;
+    while ((job = next_to_end(r, order, &next, n)) != NULL) {
         failing += !ended_well(job);
         (void)unlink(job->progress->journal);
     }

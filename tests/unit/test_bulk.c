@@ -3,7 +3,7 @@
  * nothing left of what was given up; the sorting of what comes in any order.
  */
 #include "storage/store.h"
-#include "tests/support/fault_vfs.h"
+#include "tests/support/fault_fixture.h"
 #include "tests/support/odd_entries.h"
 #include "tests/support/store_fixture.h"
 
@@ -289,9 +289,7 @@ static void a_tree_that_compresses_does_so_here_and_in_its_copy(void **state)
 static void a_write_that_fails_poisons_the_store_and_leaves_what_was_there(void **state)
 {
     struct fixture *f = *state;
-    struct fault_vfs *files = fault_vfs_new();
-    fixture_close(f, true);
-    f->options.vfs = fault_vfs(files);
+    struct fault_vfs *files = fixture_close_for_faults(f);
     f->options.manual_checkpoint = true;
     fixture_open(f);
     struct ps_txn *txn = fixture_begin(f);
@@ -313,9 +311,7 @@ static void a_write_that_fails_poisons_the_store_and_leaves_what_was_there(void 
 static void a_full_disk_ends_the_load_and_leaves_the_store_writable(void **state)
 {
     struct fixture *f = *state;
-    struct fault_vfs *files = fault_vfs_new();
-    fixture_close(f, true);
-    f->options.vfs = fault_vfs(files);
+    struct fault_vfs *files = fixture_close_for_faults(f);
     fixture_open(f);
     struct ps_txn *txn = fixture_begin(f);
     struct ps_bulk *bulk = begin(f, txn, PS_SORTED, 0);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "storage/store.h"
-#include "tests/support/fault_vfs.h"
+#include "tests/support/fault_fixture.h"
 #include "tests/support/odd_entries.h"
 #include "tests/support/store_fixture.h"
 
@@ -199,15 +199,6 @@ static void a_copy_that_is_stopped_leaves_nothing(void **state)
     ps_snapshot_free(snap);
 }
 
-static bool die(void *arg, uint64_t done, uint64_t whole)
-{
-    (void)done;
-    (void)whole;
-    if (--*(int *)arg == 0)
-        _exit(9);
-    return true;
-}
-
 static void a_copy_that_is_killed_is_absent_and_the_next_one_succeeds(void **state)
 {
     struct fixture *f = *state;
@@ -217,7 +208,7 @@ static void a_copy_that_is_killed_is_absent_and_the_next_one_succeeds(void **sta
     pid_t child = fork();
     if (child == 0) {
         int calls = 2;
-        struct ps_copy_watch watch = {die, &calls};
+        struct ps_copy_watch watch = {end_the_process, &calls};
         struct ps_copy_report report;
         struct ps_snapshot *snap;
         if (ps_open(f->dir, &f->options, &f->store, NULL, NULL) == 0 &&

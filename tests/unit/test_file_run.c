@@ -10,7 +10,7 @@
 
 #include "storage/file_run.h"
 #include "storage/store.h"
-#include "tests/support/fault_vfs.h"
+#include "tests/support/fault_fixture.h"
 #include "tests/support/store_fixture.h"
 
 #define KIB   ((size_t)1 << 10)
@@ -89,9 +89,7 @@ static uint64_t settled_pages(struct fixture *f)
 /* The same store with files of which the test makes calls fail. */
 static struct fault_vfs *with_faults(struct fixture *f)
 {
-    struct fault_vfs *files = fault_vfs_new();
-    fixture_close(f, true);
-    f->options.vfs = fault_vfs(files);
+    struct fault_vfs *files = fixture_close_for_faults(f);
     fixture_open(f);
     return files;
 }

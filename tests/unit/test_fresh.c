@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "storage/store.h"
-#include "tests/support/fault_vfs.h"
+#include "tests/support/fault_fixture.h"
 #include "tests/support/store_fixture.h"
 
 static void the_table_finds_what_was_added_and_not_removed(void **state)
@@ -225,9 +225,7 @@ static void a_death_after_the_state_of_the_checkpoint_is_recorded_by_the_next(vo
 static void unpublished_states_that_are_dropped_give_theirs_back(void **state)
 {
     struct fixture *f = *state;
-    struct fault_vfs *files = fault_vfs_new();
-    fixture_close(f, true);
-    f->options.vfs = fault_vfs(files);
+    struct fault_vfs *files = fixture_close_for_faults(f);
     fixture_open(f);
     settle(f);
     uint64_t before = free_pages(f);
@@ -245,9 +243,7 @@ static void unpublished_states_that_are_dropped_give_theirs_back(void **state)
 static void an_abandoned_checkpoint_gives_births_and_deaths_back(void **state)
 {
     struct fixture *f = *state;
-    struct fault_vfs *files = fault_vfs_new();
-    fixture_close(f, true);
-    f->options.vfs = fault_vfs(files);
+    struct fault_vfs *files = fixture_close_for_faults(f);
     f->options.manual_checkpoint = true;
     fixture_open(f);
     uint64_t birth;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "storage/inspect.h"
+#include "storage/vfs.h"
 #include "tests/support/store_fixture.h"
 
 struct seen {
@@ -160,6 +161,65 @@ static void the_log_is_read_beside_its_writer(void **state)
     assert_true(report.commits >= 10);
 }
 
+/* Files of which a reader meets a record while it is being written, so many times. */
+struct half_written {
+    struct ps_vfs vfs;
+    const struct ps_vfs *system;
+    uint64_t offset; /* of a byte in it, in its segment */
+    unsigned times, reads;
+};
+
+static ssize_t read_half(void *ctx, int fd, void *buf, size_t len, uint64_t offset)
+{
+    struct half_written *h = ctx;
+    ssize_t n = h->system->pread(h->system->ctx, fd, buf, len, offset);
+    if (n > 0 && h->offset >= offset && h->offset < offset + (uint64_t)n) {
+        h->reads++;
+        if (h->times > 0) {
+            h->times--;
+            ((uint8_t *)buf)[h->offset - offset] ^= 1;
+        }
+    }
+    return n;
+}
+
+static void keep_offset(void *arg, const struct ps_log_record *record)
+{
+    uint64_t *offsets = arg;
+    offsets[++offsets[0]] = record->offset;
+}
+
+static void a_record_that_was_read_half_written_is_no_damage_and_one_that_stays_so_is(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t offsets[16] = {0};
+    struct ps_log_watch watch = {.record = keep_offset, .arg = offsets};
+    struct ps_log_report report;
+    struct ps_meta metas[2];
+    struct ps_fault fault;
+    int newest;
+    f->options.durability = PS_ALWAYS;
+    fixture_reopen(f, true);
+    for (int i = 0; i < 10; i++) {
+        fixture_put(f, "a", "1");
+    }
+    assert_int_equal(ps_read_metas(f->dir, metas, &newest, &fault), 0);
+    const struct ps_log_place *from = &metas[newest].log;
+    assert_int_equal(ps_log_read(f->dir, from, &watch, &report, &fault), 0);
+    assert_int_equal(offsets[0], 10);
+    struct half_written h = {.vfs = *ps_vfs_posix(), .system = ps_vfs_posix()};
+    h.vfs.ctx = &h;
+    h.vfs.pread = read_half;
+    h.offset = offsets[5] + 9; /* in the head of the fifth */
+    h.times = 1;
+    assert_int_equal(log_inspect(&h.vfs, f->dir, from, NULL, &report, &fault), 0);
+    assert_int_equal(report.commits, 10);
+    assert_true(h.times == 0 && h.reads > 1);
+    h.times = UINT32_MAX;
+    assert_int_equal(log_inspect(&h.vfs, f->dir, from, NULL, &report, &fault), PS_CORRUPT);
+    assert_int_equal(report.commits, 4);
+}
+
 /* ---- salvage ----------------------------------------------------------------------------------
  */
 
@@ -290,6 +350,7 @@ int main(void)
         STORE_TEST(a_checkpoint_is_looked_at_beside_its_owner_until_both_metas_name_another),
         STORE_TEST(a_survey_stops_when_it_is_told_to),
         STORE_TEST(the_log_is_read_beside_its_writer),
+        STORE_TEST(a_record_that_was_read_half_written_is_no_damage_and_one_that_stays_so_is),
         STORE_TEST(what_savepoints_took_back_is_not_salvaged_from_the_log),
         STORE_TEST(trees_that_the_log_drops_and_makes_again_are_salvaged_as_they_are_last),
         STORE_TEST(a_store_that_is_open_is_not_salvaged),

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "storage/store.h"
-#include "tests/support/fault_vfs.h"
+#include "tests/support/fault_fixture.h"
 #include "tests/support/odd_entries.h"
 #include "tests/support/store_fixture.h"
 
@@ -160,15 +160,6 @@ static void it_can_be_stopped_and_goes_on_later(void **state)
     assert_true(file_size(f) < before);
 }
 
-static bool die(void *arg, uint64_t done, uint64_t whole)
-{
-    (void)done;
-    (void)whole;
-    if (--*(int *)arg == 0)
-        _exit(9);
-    return true;
-}
-
 static void killed_at_any_step_nothing_is_lost(void **state)
 {
     struct fixture *f = *state;
@@ -181,7 +172,7 @@ static void killed_at_any_step_nothing_is_lost(void **state)
         pid_t child = fork();
         if (child == 0) {
             int calls = at;
-            struct ps_copy_watch watch = {die, &calls};
+            struct ps_copy_watch watch = {end_the_process, &calls};
             bool fine = ps_open(f->dir, &f->options, &f->store, NULL, NULL) == 0 &&
                         ps_shrink(f->store, &watch, NULL) == 0;
             _exit(fine ? 0 : 1);
@@ -201,9 +192,7 @@ static void killed_at_any_step_nothing_is_lost(void **state)
 static void a_file_that_cannot_be_cut_off_stays_longer_and_right(void **state)
 {
     struct fixture *f = *state;
-    struct fault_vfs *files = fault_vfs_new();
-    fixture_close(f, true);
-    f->options.vfs = fault_vfs(files);
+    struct fault_vfs *files = fixture_close_for_faults(f);
     fixture_open(f);
     put_range(f, 0, MANY, 'a');
     assert_int_equal(ps_checkpoint(f->store), 0);
